@@ -37,7 +37,7 @@ _LONGEST = {
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """How many random problems the adversary tries, and which."""
+    """Adds options: how many random problems the adversary tries, and which."""
     parser.addoption(
         "--fuzz-cases", type=int, default=120, help="random problems in all (120)"
     )
@@ -47,7 +47,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """One thread each: the matrices are small, and the tests run side by side.
+    """Sets one thread: the matrices are small, and the tests run side by side.
 
     Modules and tests stay, so that nothing is garbage until all are there. The process
     that deals out tests runs none, and need not wait for this import.
@@ -71,7 +71,7 @@ def records() -> Path:
 
 
 def _written_in_time(connection: object, *_: object) -> None:
-    """No test takes the power away, so that none waits until disks have written."""
+    """Turns off waits for the disk: no test takes the power away."""
     # What is no database, or locked, is said where it is used.
     with suppress(sqlite3.Error):
         if isinstance(connection, sqlite3.Connection):

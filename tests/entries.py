@@ -1,4 +1,4 @@
-"""What an entry of the registry says."""
+"""Entries of the registry."""
 
 import math
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from botorch_pref.models import PreferenceGP
 
 @dataclass(frozen=True)
 class Engine:
-    """What the contract has to know of a model class.
+    """Facts about a model class that the contract has to know.
 
     Attributes:
         cls: The class.
@@ -84,7 +84,7 @@ class Cell:
     feedback: Feedback
 
     def log_prob(self, f: Tensor) -> Tensor:
-        """Of all answers, given utilities ``num_draws x n``."""
+        """Computes log probabilities of all answers, of utilities ``num_draws x n``."""
         law = self.likelihood().double()
         return log_probabilities(f, self.feedback, law).sum(-1)
 
@@ -131,7 +131,7 @@ class SetCase:
 
 @dataclass(frozen=True)
 class Acquisition:
-    """What the contract has to know of an acquisition function.
+    """Facts about an acquisition function that the contract has to know.
 
     Attributes:
         cls: The class.

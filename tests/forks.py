@@ -21,7 +21,7 @@ class ModelsHere:
 
 
 def run(command: list[str], **arguments: Any) -> subprocess.CompletedProcess[Any]:
-    """``subprocess.run``, by a fork where a program is given as ``python -c``."""
+    """Runs ``subprocess.run`` by a fork where a program is given as ``python -c``."""
     if command[:2] != [sys.executable, "-c"]:
         return RUN(command, **arguments)
     process = get_context("fork").Process(target=exec, args=(command[-1], {}))
@@ -31,7 +31,7 @@ def run(command: list[str], **arguments: Any) -> subprocess.CompletedProcess[Any
 
 
 class Package:
-    """As `Popen` of ``python -m botorch_pref``: what it prints can be read.
+    """Process of ``python -m botorch_pref`` as `Popen`'s: what it prints can be read.
 
     Args:
         command: The interpreter, ``-m``, the package, and its arguments.

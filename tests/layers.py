@@ -142,7 +142,7 @@ PARTS = (
     ),
     Part("__main__", "the command line", ("commands", "simulation")),
 )
-"""From the bottom up: a part uses parts above it in this list alone."""
+"""Parts from the bottom up: a part uses parts above it in this list alone."""
 
 REQUIRED = frozenset(
     {
@@ -161,7 +161,7 @@ REQUIRED = frozenset(
 
 
 def diagram() -> str:
-    """The table as Markdown, the lowest part last."""
+    """Draws the table as Markdown, the lowest part last."""
     lines = ["| part | what is in it | uses |", "| --- | --- | --- |"]
     for part in reversed(PARTS):
         uses = ", ".join(f"`{name}`" for name in reversed(part.uses)) or "nothing"
@@ -170,7 +170,7 @@ def diagram() -> str:
 
 
 def modules() -> str:
-    """Every module with the first line of its docstring, as Markdown by parts."""
+    """Lists every module with the first line of its docstring, as Markdown by parts."""
     lines = []
     for part in PARTS:
         folder = PACKAGE / part.name

@@ -34,7 +34,7 @@ def integers(generator: Generator, high: int, count: int = 5) -> Tensor:
 
 
 def counted(generator: Generator, answers: Feedback, largest: int = 1000) -> Feedback:
-    """The same answers, each given many times, where their kind has counts."""
+    """Counts answers, each given many times, where their kind has counts."""
     counts = {}
     for name, fields in type(answers).counted.items():
         rows = getattr(answers, fields[0])
@@ -45,7 +45,7 @@ def counted(generator: Generator, answers: Feedback, largest: int = 1000) -> Fee
 
 
 def repeated(generator: Generator, answers: Feedback, largest: int = 20) -> Feedback:
-    """The same answers, each some times one after the other, one by one."""
+    """Repeats answers, each some times one after the other, one by one."""
     times = [
         1 + torch.randint(largest, (len(counts),), generator=generator)
         for counts in (

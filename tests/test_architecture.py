@@ -1,4 +1,4 @@
-"""What ``docs/architecture.md`` and ``api/modules.md`` show, and a model's shape."""
+"""Pages of the architecture and of modules, and a model's shape."""
 
 import re
 from pathlib import Path

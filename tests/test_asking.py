@@ -26,7 +26,7 @@ UNITS = torch.tensor([[14.0, 0.0, 0.0, -1.0], [22.0, 1.0, 1.0, 3.0]]).double()
 
 
 def designs(count: int, seed: int = 0) -> Tensor:
-    """In the unit cube, with the choice in columns 1 and 2."""
+    """Draws designs in the unit cube, with the choice in columns 1 and 2."""
     X = uniform(count, 4, seed=seed)
     X[:, 1] = (X[:, 1] > 0.5).double()
     X[:, 2] = 1 - X[:, 1]

@@ -25,7 +25,7 @@ def pinned() -> dict[str, str]:
 
 
 def needed(requirement: str, visited: set[tuple[str, str]]) -> Iterator[str]:
-    """Names of a requirement and of all that it needs here, transitively."""
+    """Yields names of a requirement and of all that it needs here, transitively."""
     parsed = Requirement(requirement)
     project = PROJECT["project"]
     for extra in ("", *parsed.extras):

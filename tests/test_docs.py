@@ -1,4 +1,4 @@
-"""What the documentation says of the code."""
+"""Documentation, held to the code."""
 
 import importlib
 import importlib.util
@@ -51,7 +51,7 @@ def _names_in(text: str) -> list[str]:
 
 
 def _exists(name: str) -> bool:
-    """Whether a dotted name is a module or an attribute of one."""
+    """Tells whether a dotted name is a module or an attribute of one."""
     if importlib.util.find_spec(name.rpartition(".")[0]) is None:
         return False
     owner = importlib.import_module(name.rpartition(".")[0])
@@ -81,7 +81,7 @@ PAGES = [
 
 
 def _written(page: Path, kinds: tuple[str, ...] = ("markdown", "code")) -> str:
-    """The text of a page, or of the cells of a notebook without what they print."""
+    """Reads the text of a page, or of a notebook's cells without what they print."""
     text = page.read_text(encoding="utf-8")
     if page.suffix != ".ipynb":
         return text
@@ -91,13 +91,13 @@ def _written(page: Path, kinds: tuple[str, ...] = ("markdown", "code")) -> str:
 
 
 def _prose(page: Path) -> str:
-    """The text of a page or of a notebook, without its blocks of code."""
+    """Reads the text of a page or of a notebook, without its blocks of code."""
     text = _written(page, ("markdown",))
     return re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
 
 
 def _anchors(page: Path) -> set[str]:
-    """Names of the headings of a page, as GitHub makes them."""
+    """Lists names of the headings of a page, as GitHub makes them."""
     headings = re.findall(r"^#+ (.*)$", _prose(page), re.M)
     return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
 
@@ -125,7 +125,7 @@ def test_links_lead_somewhere() -> None:
 
 
 def _comments(text: str) -> list[str]:
-    """Lines that Markdown of the site takes for comments, and leaves out."""
+    """Lists lines that Markdown of the site takes for comments, and leaves out."""
     return [line for line in text.splitlines() if line.lstrip().startswith("%")]
 
 
@@ -141,11 +141,11 @@ HANDBOOK = [
     for page in sorted(DOCS.rglob("*.md"))
     if page.relative_to(DOCS).parts[0] not in ("api", "logbook")
 ]
-"""What users read: all pages but the reference and the logbook of measurements."""
+"""Pages that users read: all but the reference and the logbook of measurements."""
 
 
 def _number_of_words(text: str) -> int:
-    """Words, numbers and formulas of a page outside of its blocks of code."""
+    """Counts words, numbers and formulas of a page outside of its blocks of code."""
     prose = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
     return sum(bool(re.search(r"\w", word)) for word in prose.split())
 
@@ -180,7 +180,7 @@ ENDS = {
     for parts in [path.split("/")]
     for start in range(len(parts))
 }
-"""How the paths of all scripts end."""
+"""Endings of the paths of all scripts."""
 
 NOT_OURS = {"flowers.py", "wines.py", "ax/storage/sqa_store/json.py"}
 """The files of a reader and of Ax that pages name."""
@@ -219,7 +219,7 @@ def test_hosts_the_ci_script_and_the_readme_run_the_sessions_of_nox() -> None:
 
 
 def _claims() -> dict[tuple[str, str], tuple[str, ...]]:
-    """Share of better starts, its interval, and starts, by claim and study."""
+    """Reads shares of better starts, intervals, and starts, by claim and study."""
     page = (DOCS / "logbook" / "claims.md").read_text(encoding="utf-8")
     rows = re.findall(
         r"^\| (.*\.) \| [\w ]+ \| (\d+) \| (\d+) \((\d+) to (\d+)\) \| .*\[(\S+)\]\(",
@@ -293,7 +293,7 @@ def _columns(line: str) -> list[str]:
 
 
 def _is_rounded(told: str, exact: str) -> bool:
-    """Whether a mean with its error is another one to fewer digits."""
+    """Tells whether a mean with its error is another one to fewer digits."""
     pairs = zip(told.split(" ± "), exact.split(" ± "), strict=True)
     return all(
         abs(float(t) - float(e)) < 0.501 * 10.0 ** -len(t.partition(".")[2])

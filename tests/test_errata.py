@@ -31,7 +31,7 @@ def phi(z: Tensor) -> Tensor:
 
 
 def derivative(function: Callable[[Tensor], Tensor], point: float, order: int) -> float:
-    """Of a function of a number, by automatic differentiation."""
+    """Differentiates a function of a number automatically."""
     x = torch.tensor(point, **DOUBLE, requires_grad=True)
     value = function(x)
     for _ in range(order):
@@ -57,7 +57,7 @@ PRIOR = torch.tensor([[1.0, 0.8, -0.5], [0.8, 1.2, -0.3], [-0.5, -0.3, 0.9]], **
 
 
 def recursion(sign: float, sweeps: int) -> tuple[Tensor, Tensor]:
-    """The note's recursion for `v < 0`: its plus, or a minus."""
+    """Runs the note's recursion for `v < 0`: its plus, or a minus."""
     mean, precision = torch.zeros(3, **DOUBLE), torch.zeros(3, **DOUBLE)
     for _ in range(sweeps):
         for j in range(3):
@@ -167,7 +167,7 @@ def beta_log_density(gap: Tensor, sigma: Tensor | float) -> Tensor:
 
 
 def parts(sigma: float) -> tuple[float, float, float, float]:
-    """Density at z, slope in alpha, psi'(alpha), psi'(beta)."""
+    """Computes density at z, slope in alpha, psi'(alpha), psi'(beta)."""
     z = torch.tensor(GAP / (math.sqrt(2) * sigma), **DOUBLE)
     alpha, beta = NU * ndtr(z), NU * (1 - ndtr(z))
     slope = math.log(ANSWER / (1 - ANSWER)) - digamma(alpha) + digamma(beta)
@@ -263,7 +263,7 @@ def test_report_implicit_term_of_the_evidence() -> None:
     rows[range(4), pairs[:, 0]], rows[range(4), pairs[:, 1]] = 1.0, -1.0
 
     def evidence(noise: float) -> float:
-        """Of another noise, at the same mode."""
+        """Computes the evidence of another noise, at the same mode."""
         z = rows @ f / math.sqrt(2 * noise)
         r = phi(z) / ndtr(z)
         W = rows.mT @ ((r * (z + r)) / (2 * noise)).diag() @ rows
@@ -297,7 +297,7 @@ def test_plackett_luce_slope_of_lambda() -> None:
 
 
 def bound(means: Tensor, variances: Tensor, alpha: Tensor, xi: Tensor) -> Tensor:
-    """Expectation of equation 15 for a set whose first item was chosen."""
+    """Computes the expectation of equation 15 for a set with the first chosen."""
     squares = (means - alpha) ** 2 + variances - xi**2
     terms = (
         torch.nn.functional.logsigmoid(xi)

@@ -13,7 +13,7 @@ IMPORT = re.compile(r"^(?:from|import) botorch_pref(\S*)(?: import (.*))?$")
 
 
 def _examples(text: str) -> dict[str, str]:
-    """The code of each section, by its title."""
+    """Reads the code of each section, by its title."""
     sections = re.split(r"^## ", text, flags=re.MULTILINE)[1:]
     blocks = {
         section.partition("\n")[0]: re.findall(r"```python\n(.*?)```", section, re.S)

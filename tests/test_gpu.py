@@ -1,4 +1,4 @@
-"""What the library recommends gives the same on a GPU as on the processor."""
+"""Recommended settings, which give the same on a GPU as on the processor."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ BOUNDS = torch.tensor([[14.0, 3.0, 0.0], [22.0, 9.0, 1.0]], dtype=torch.double)
 
 
 def designs(number: int) -> Tensor:
-    """Designs all over the bounds, `number x 3`."""
+    """Draws designs all over the bounds, `number x 3`."""
     source = torch.Generator().manual_seed(5)
     draws = torch.rand(number, 3, generator=source, dtype=torch.double)
     return BOUNDS[0] + draws * (BOUNDS[1] - BOUNDS[0])
 
 
 def utility(X: Tensor) -> Tensor:
-    """A hump, beside a column that does nothing."""
+    """Computes a hump, beside a column that does nothing."""
     return -((X[:, 0] - 17) / 4).square() - ((X[:, 1] - 6) / 3).square()
 
 

@@ -125,7 +125,7 @@ def test_no_answer_of_a_fold_is_learnt_from() -> None:
 
 
 def choices(m: int = 40) -> ComparisonData:
-    """Answers of a noisy judge who likes the first feature and ignores the second."""
+    """Draws answers of a noisy judge who likes the first feature alone."""
     draws = generator()
     items = torch.rand(m, 2, 2, generator=draws).double()
     items = items * torch.tensor([50.0, 0.1]) + torch.tensor([10.0, 3.0])
@@ -236,7 +236,7 @@ def table(feedback, raters=None) -> FeedbackData:
 
 
 def all_sets() -> torch.Tensor:
-    """Every pair and every triple of items."""
+    """Lists every pair and every triple of items."""
     pairs = [(*pair, -1) for pair in itertools.combinations(range(ITEMS), 2)]
     return torch.tensor(pairs + list(itertools.combinations(range(ITEMS), 3)))
 

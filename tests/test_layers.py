@@ -20,13 +20,13 @@ Node = tuple[str, ...]
 
 
 def imported_modules(source: str) -> set[str]:
-    """Dotted names of every module that a source imports, at any depth."""
+    """Lists dotted names of every module that a source imports, at any depth."""
     return {module for module, _ in import_statements(source)}
 
 
 @cache
 def import_statements(source: str) -> tuple[tuple[str, str | None], ...]:
-    """Each module that a source imports, and each name that it takes from one."""
+    """Lists each module that a source imports, and each name that it takes from one."""
     return tuple(_imports(source))
 
 
@@ -43,23 +43,23 @@ def _imports(source: str) -> Iterator[tuple[str, str | None]]:
 
 
 def part_of(path: Path) -> str:
-    """Name of the part that a source file belongs to."""
+    """Names the part that a source file belongs to."""
     return path.relative_to(ROOT).parts[0].removesuffix(".py")
 
 
 def module_of(path: Path) -> str:
-    """Dotted name of a source file."""
+    """Names the module of a source file, with dots."""
     parts = path.relative_to(ROOT.parent).with_suffix("").parts
     return ".".join(part for part in parts if part != "__init__")
 
 
 def node_of(path: Path) -> Node:
-    """The node that a source file belongs to."""
+    """Returns the node that a source file belongs to."""
     return path.relative_to(ROOT).with_suffix("").parts[:2]
 
 
 def import_graph(sources: dict[Path, str]) -> dict[Node, set[Node]]:
-    """For each node, the nodes that it imports."""
+    """Finds the nodes that each node imports."""
     nodes = {module_of(path): node_of(path) for path in sources}
     graph: dict[Node, set[Node]] = {node: set() for node in nodes.values()}
     for path, source in sources.items():
@@ -72,7 +72,7 @@ def import_graph(sources: dict[Path, str]) -> dict[Node, set[Node]]:
 
 
 def cycle_of(graph: dict[Node, set[Node]]) -> str | None:
-    """A cycle in words, if there is one."""
+    """Names a cycle in words, if there is one."""
     try:
         TopologicalSorter(graph).prepare()
     except CycleError as error:
@@ -94,7 +94,7 @@ def test_imports_go_leftwards_only() -> None:
 
 
 def may_import(part: Part, module: str) -> bool:
-    """Whether the table allows it, and pyproject.toml requires it."""
+    """Tells whether the table allows it, and pyproject.toml requires it."""
     root, *parts = module.split(".")
     if root == PACKAGE:
         # `from botorch_pref import X` counts as a layer through X.

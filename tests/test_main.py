@@ -75,7 +75,7 @@ def test_runs_of_other_settings_are_kept(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def logged(folder: Path) -> list[dict]:
-    """The questions of a run, as its log has them."""
+    """Reads the questions of a run, as its log has them."""
     lines = (folder / "run.jsonl").read_text().splitlines()
     return [json.loads(line) for line in lines[1:]]
 

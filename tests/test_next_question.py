@@ -51,12 +51,12 @@ POINTS = uniform(24, 2)
 
 @pytest.fixture(scope="module")
 def model() -> EPPreferenceGP:
-    """Of two numbers in units of very different size."""
+    """A model of two numbers in units of very different size."""
     return default_model(in_units(POINTS), ranked(POINTS), bounds=UNITS)
 
 
 def value_of(question: Question, model: EPPreferenceGP, choices: Tensor) -> Tensor:
-    """Of a question with the incumbent by a knowledge gradient, of fixed draws."""
+    """Values a question with the incumbent by a knowledge gradient, of fixed draws."""
     best = incumbent(model)
     is_best = (question.options == best).all(-1)
     assert int(is_best.sum()) == 1

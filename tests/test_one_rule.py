@@ -27,7 +27,7 @@ DOORS = [
     "botorch_pref/simulation/question_loop.py",
     "benchmarks/suite/runs/library.py",
 ]
-"""Where somebody is asked something. Other pages are about single rules."""
+"""Pages on which somebody is asked something. Others are about single rules."""
 
 Asked = list[tuple[int, int]]
 """The numbers of options and of parameters of questions."""

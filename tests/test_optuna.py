@@ -49,7 +49,7 @@ def suggest(trial: Any) -> dict[str, Any]:
 
 
 def utility(params: dict[str, Any]) -> float:
-    """Largest, 1.5, at 1e-3, 5, 0.3 and relu."""
+    """Computes a utility that is largest, 1.5, at 1e-3, 5, 0.3 and relu."""
     bowl = 2 * (math.log10(params["rate"]) + 3) ** 2 + 0.1 * (params["layers"] - 5) ** 2
     gain = {"relu": 1.5, None: 0.0, True: 0.5}[params["act"]]
     return gain - bowl - 5 * (params["drop"] - 0.3) ** 2
@@ -61,7 +61,7 @@ def shown(study: Any) -> list[Any]:
 
 
 def play(study: Any, num_answers: int) -> None:
-    """The judge names the worst of those that are shown."""
+    """Answers as a judge who names the worst of those that are shown."""
     for _ in range(num_answers):
         while study.should_generate():
             suggest(study.ask())
@@ -132,7 +132,7 @@ def test_mixed_studies_go_uphill_and_on_as_if_they_had_not_stopped(
 
 
 def told(pairs: list[tuple[int, int]], **columns: list[Any]) -> Any:
-    """A study of trials with these values, of which some pairs were compared."""
+    """Makes a study of trials with these values, some pairs of them compared."""
     study = preferential.create_study(n_generate=2, sampler=PreferenceSampler(seed=1))
     kinds = {
         "x": optuna.distributions.FloatDistribution(0.0, 1.0),

@@ -106,7 +106,7 @@ def test_everything_public_is_documented() -> None:
 
 
 def _undescribed(public: Any) -> list[str]:
-    """Parameters that a docstring does not name; none where a base class takes them."""
+    """Lists parameters that a docstring does not name, but for a base class's."""
     function = public
     if inspect.isclass(public):
         owner = next(cls for cls in public.__mro__ if "__init__" in vars(cls))

@@ -47,7 +47,7 @@ def test_a_panel_of_twelve_tells_nine_wins_from_a_coin_and_eight_not() -> None:
 
 
 def played(games: int, seed: int = 0) -> list[tuple[str, str, str]]:
-    """Answers of a person who errs: the two items and the winner or the tie."""
+    """Draws answers of a person who errs: the two items and the winner or the tie."""
     generator = Generator().manual_seed(seed)
     rows = []
     for first, second in itertools.combinations(NAMES, 2):
@@ -77,7 +77,7 @@ def as_arena(rows: list[tuple[str, str, str]]) -> str:
 
 
 def as_counts(rows: list[tuple[str, str, str]]) -> str:
-    """The same answers with winners, losers, ties and counts."""
+    """Writes the same answers with winners, losers, ties and counts."""
     lines = ["winner,loser,drawn,count"]
     for (first, second, answer), number in pd.Series(rows).value_counts().items():  # type: ignore[misc]
         ends = (second, first) if answer == "model_b" else (first, second)
@@ -212,7 +212,7 @@ def league(games: int, seed: int = 1) -> list[tuple[str, str, str]]:
 
 
 def most_likely_home(rows: list[tuple[str, str, str]]) -> tuple[float, float]:
-    """Bradley and Terry's home advantage by Newton's method, and its deviation."""
+    """Computes Bradley and Terry's home advantage by Newton, and its deviation."""
     design = np.zeros((len(rows), len(NAMES) + 1))
     for row, (first, second, _) in zip(design, rows, strict=True):
         row[[NAMES.index(first), NAMES.index(second), -1]] = 1, -1, 1
@@ -961,7 +961,7 @@ def test_items_without_answers_are_no_group(
 def refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, *options: str
 ) -> str:
-    """What is said of a table that cannot be ranked."""
+    """Returns what is said of a table that cannot be ranked."""
     table = tmp_path / "answers.csv"
     table.write_text(text)
     assert main(["rank", str(table), "--out", str(tmp_path / "out"), *options]) == 2

@@ -23,7 +23,7 @@ from botorch_pref.models.answer_likelihoods import engines
 
 
 def concrete(cls: type) -> set[type]:
-    """The concrete classes of the package; other tests make classes of their own."""
+    """Lists the concrete classes of the package; other tests make some of their own."""
     below = {leaf for child in cls.__subclasses__() for leaf in concrete(child)}
     ours = cls.__module__.startswith("botorch_pref.")
     return below if inspect.isabstract(cls) or not ours else below | {cls}

@@ -9,7 +9,7 @@ from botorch_pref.threads import one_thread
 
 
 def numbers_of_threads() -> dict[str, int]:
-    """Of torch, and of each BLAS that is loaded, by its file."""
+    """Counts threads of torch, and of each BLAS that is loaded, by its file."""
     of_blas = {
         library["filepath"]: library["num_threads"]
         for library in threadpool_info()

@@ -43,7 +43,7 @@ def code_cells(name: str) -> list[NotebookNode]:
 
 
 def committed_text(cell: NotebookNode) -> str:
-    """What a cell printed, then its value."""
+    """Reads what a cell printed, then its value."""
     printed = [o.text for o in cell.outputs if o.output_type == "stream"]
     values = [o.data for o in cell.outputs if o.output_type == "execute_result"]
     return "".join(printed) + "".join(data["text/plain"] for data in values)
@@ -122,7 +122,7 @@ class Session:
         pyplot.close("all")
 
     def run(self, source: str, place: str) -> tuple[str, int]:
-        """What a cell prints, with its value, and its number of images."""
+        """Runs a cell; returns its output with its value, and its number of images."""
         tree, self.num_images = ast.parse(source), 0
         last = None
         if tree.body and isinstance(tree.body[-1], ast.Expr):
@@ -145,7 +145,7 @@ def words(text: str) -> list[str]:
 
 
 def close(number: str, committed: str) -> bool:
-    """Equal but for one in the last digit printed, or a fiftieth.
+    """Tells whether numbers are equal but for one in the last digit, or a fiftieth.
 
     Processors round differently, and searches end where their tolerance lets them.
     """

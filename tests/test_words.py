@@ -35,7 +35,7 @@ FOLDERS = [
 
 
 def assigned_names(file: Path) -> Iterator[tuple[str, int]]:
-    """Names to which a file assigns, and their lines."""
+    """Yields names to which a file assigns, and their lines."""
     for node in ast.walk(ast.parse(file.read_text("utf-8"))):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             if not node.id.startswith("__"):
@@ -68,16 +68,21 @@ NO_NOUNS = "As At Beyond By From How In Of On That Those Up What When Where Whic
 
 
 def first_words(file: Path) -> Iterator[tuple[str, bool, int]]:
-    """First words of docstrings, whether they are of functions, and their lines."""
+    """Yields first words of docstrings, whether they are of functions, and lines.
+
+    Properties and fixtures are values, and docstrings of tests are about their cases.
+    """
     for node in ast.walk(ast.parse(file.read_text("utf-8"))):
-        decorators = map(ast.unparse, getattr(node, "decorator_list", ()))
-        is_function = isinstance(node, ast.FunctionDef)
-        is_function &= not any("property" in decorator for decorator in decorators)
+        if str(getattr(node, "name", "")).startswith("test_"):
+            continue
+        decorators = " ".join(map(ast.unparse, getattr(node, "decorator_list", ())))
+        is_value = "property" in decorators or "fixture" in decorators
         body = getattr(node, "body", ())
         for statement in body if isinstance(body, list) else ():
             value = getattr(statement, "value", None)
             text = getattr(value, "value", None)
             if isinstance(statement, ast.Expr) and isinstance(text, str):
+                is_function = isinstance(node, ast.FunctionDef) and not is_value
                 yield text.split()[0], is_function, statement.lineno
 
 
@@ -89,21 +94,18 @@ def is_verb(word: str) -> bool:
     return word == "See" or (word.isalpha() and word.endswith("s"))
 
 
-@pytest.mark.parametrize(
-    "file",
-    sorted(PACKAGE.rglob("*.py")),
-    ids=lambda path: path.relative_to(PACKAGE).as_posix(),
-)
-def test_docstrings_begin_with_a_verb_or_a_noun(file: Path) -> None:
+@pytest.mark.parametrize("folder", [PACKAGE, TESTS], ids=lambda path: path.name)
+def test_docstrings_begin_with_a_verb_or_a_noun(folder: Path) -> None:
     no_nouns = NO_NOUNS.split()
     wrong = [
-        f"line {line}: {word!r}"
+        f"{file.relative_to(folder)}:{line} ({word})"
+        for file in sorted(folder.rglob("*.py"))
         for word, is_function, line in first_words(file)
         if word in no_nouns or (is_function and not is_verb(word))
     ]
     assert not wrong, (
-        "docstrings of functions begin with a verb in the third person, those of "
-        f"values with a noun; say so in {file.name}, {', '.join(wrong)}"
+        "docstrings of functions begin with a verb in the third person, others with a "
+        f"noun; say so in {', '.join(wrong)}"
     )
 
 

@@ -195,7 +195,7 @@ def public() -> Iterator[str]:
 
 
 def kind_of(name: str, parameter: inspect.Parameter) -> str:
-    """What a parameter is annotated as."""
+    """Names what a parameter is annotated as."""
     if name == "PreferenceMarginalLogLikelihood":  # GPyTorch annotates nothing
         return {"model": "PreferenceGP", "likelihood": "PreferenceLikelihood"}[
             parameter.name
@@ -204,7 +204,7 @@ def kind_of(name: str, parameter: inspect.Parameter) -> str:
 
 
 def wrong_arguments(name: str) -> Iterator[tuple[str, str, Any]]:
-    """Each parameter, a kind of thing that is wrong for it, and one of that kind."""
+    """Yields each parameter, a kind of thing that is wrong for it, and one such."""
     signature = inspect.signature(getattr(botorch_pref, name))
     for key, parameter in signature.parameters.items():
         wrong_values = WRONG_THINGS[kind_of(name, parameter)]
@@ -219,7 +219,7 @@ def wrong_arguments(name: str) -> Iterator[tuple[str, str, Any]]:
 
 
 def complaint(function: Callable[..., Any], key: str, **arguments: Any) -> str | None:
-    """What is wrong with how an argument is refused; None if nothing is."""
+    """Says what is wrong with how an argument is refused; None if nothing is."""
     try:
         function(**arguments)
     except (BotorchPrefError, BotorchError, TypeError, ValueError) as error:

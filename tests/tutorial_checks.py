@@ -1,4 +1,4 @@
-"""What the text of each tutorial says, held to what its cells leave behind.
+"""Statements of each tutorial's text, held to what its cells leave behind.
 
 Each function has the name of a notebook, and gets the names that it leaves. Tolerances
 have room for the rounding of other processors.

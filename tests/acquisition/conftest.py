@@ -91,7 +91,7 @@ def skew_model() -> Model:
 
 @cache
 def make_model(kind: type[Model]) -> Model:
-    """Made once, and changed by no test: a solution takes longer than most tests."""
+    """Makes a model once, which no test changes: solutions take longer than tests."""
     result = kind(*answers())
     result.covar_module.base_kernel.lengthscale = 0.5
     result.covar_module.outputscale = 4.0

@@ -16,13 +16,13 @@ MIXED = DesignSpace.from_bounds(CUBE, categorical=[[1, 2, 4]], discrete_dims={0:
 
 
 def at_most(coefficients: list[float], limit: float) -> list:
-    """The constraint that a sum is at most some limit."""
+    """Makes the constraint that a sum is at most some limit."""
     row = torch.tensor(coefficients, dtype=D)
     return [(torch.arange(len(row)), -row, -limit)]
 
 
 def on_a_grid(grid: torch.Tensor) -> DesignSpace:
-    """Two numbers, of which the second is on a grid."""
+    """Makes a space of two numbers, of which the second is on a grid."""
     empty = torch.zeros(0, 2, dtype=D), torch.zeros(0, dtype=D)
     columns = torch.tensor([0, 1])
     return DesignSpace(

@@ -53,7 +53,7 @@ def model() -> Model:
 
 
 def exact_model(noise: float = 1e-8, dtype: torch.dtype = DOUBLE) -> EPPreferenceGP:
-    """Four points in order, told by somebody who hardly errs."""
+    """Makes a model of four points in order, told by somebody who hardly errs."""
     X = torch.rand(4, 2, dtype=dtype, generator=torch.Generator().manual_seed(0))
     likelihood = PairwiseProbitLikelihood(noise)
     pairs = torch.tensor([[0, 1], [1, 2], [2, 3]])
@@ -61,7 +61,7 @@ def exact_model(noise: float = 1e-8, dtype: torch.dtype = DOUBLE) -> EPPreferenc
 
 
 def penalty(X: Tensor, rivals: list[Tensor], weight: Tensor) -> Tensor:
-    """Of each set of new points with each other and with others, pair by pair."""
+    """Sums penalties of each set of new points with each other and with others."""
     total = torch.zeros(len(X), dtype=DOUBLE)
     for number, points in enumerate(X):
         everyone = [*points, *rivals]
@@ -120,7 +120,7 @@ def test_options_of_open_questions_cost_nothing(
 
 
 def root_under_ties(noise: float, threshold: float) -> float:
-    """Where a win is halfway from that of equal options to a sure one."""
+    """Finds where a win is halfway from that of equal options to a sure one."""
 
     def excess(u: float) -> float:
         win, chance = norm.cdf([u, 0.0], loc=threshold, scale=(2 * noise) ** 0.5)

@@ -17,12 +17,12 @@ from botorch_pref.acquisition.option_search import best_options
 
 
 def hill(X: Tensor) -> Tensor:
-    """Highest in the middle; the corner is nothing that anybody would take."""
+    """Computes a utility with its top in the middle; nobody would take the corner."""
     return -9 * (X - 0.5).square().sum(-1)
 
 
 def chances(model: EPPreferenceGP, X: Tensor) -> Tensor:
-    """P(best of X), by a hundred thousand draws."""
+    """Estimates P(best of X) by a hundred thousand draws."""
     posterior = model.posterior(X)
     mean, root = (
         posterior.mean.squeeze(-1),

@@ -29,7 +29,7 @@ def entropy(p: np.ndarray) -> np.ndarray:
 
 
 def information(model: EPPreferenceGP) -> np.ndarray:
-    """Of each pair of datapoints, by quadrature over the posterior, ``n x n``."""
+    """Computes the information of pairs of datapoints by quadrature, ``n x n``."""
     with torch.no_grad():
         posterior = model.posterior(model.datapoints).distribution
     mean, covariance = posterior.mean.numpy(), posterior.covariance_matrix.numpy()
@@ -49,7 +49,7 @@ def made(count: int, seed: int = 0) -> EPPreferenceGP:
 
 
 def spans(pairs: list[tuple[int, ...]], count: int) -> bool:
-    """Whether pairs, one fewer than items, connect all items."""
+    """Tells whether pairs, one fewer than items, connect all items."""
     group = list(range(count))
     for a, b in pairs:
         if group[a] == group[b]:

@@ -64,12 +64,12 @@ MODELS: dict[type, Callable[[], Model]] = {
 
 @cache
 def model_of(cls: type, device: str = "cpu") -> Model:
-    """Made once: functions of many kinds look at the same posterior."""
+    """Makes a model once: functions of many kinds look at the same posterior."""
     return MODELS[cls]().to(device)
 
 
 class Case(NamedTuple):
-    """How an acquisition function is built, and how many points it chooses."""
+    """Acquisition function: how it is built, and how many points it chooses."""
 
     build: Callable[[Model, Tensor], AcquisitionFunction]
     q: int = 1
@@ -92,7 +92,7 @@ def pair(entry: Acquisition) -> Callable[[Model, Tensor], AcquisitionFunction]:
 
 
 def points_on(entry: Acquisition, device: torch.device) -> dict[str, Any]:
-    """Points among the arguments of an acquisition function, on a device."""
+    """Lists points among the arguments of an acquisition function, on a device."""
     options = entry.options.items()
     return {name: v.to(device) for name, v in options if isinstance(v, Tensor)}
 
@@ -115,7 +115,7 @@ CASES = {
 
 
 def starts(q: int) -> Tensor:
-    """Where the optimiser starts, ``3 x q x 2``; BoTorch would draw them."""
+    """Draws starts of the optimiser, ``3 x q x 2``; BoTorch would draw them."""
     return SobolEngine(2 * q, scramble=True, seed=2).draw(3, dtype=DOUBLE).view(3, q, 2)
 
 

@@ -38,7 +38,7 @@ ROOMY = DesignSpace.from_bounds(BOUNDS, categorical=[[3, 4]], discrete_dims=STEP
 
 
 def is_design(x: list[float]) -> bool:
-    """Whether the space above has a design, in plain arithmetic."""
+    """Tells whether the space above has a design, in plain arithmetic."""
     within = (
         low - 1e-5 <= v <= high + 1e-5 for v, (low, high) in zip(x, RANGES, strict=True)
     )
@@ -48,7 +48,7 @@ def is_design(x: list[float]) -> bool:
 def grid(
     centre: list[float], pair: tuple[int, int], share: float, spot: tuple[int, int]
 ) -> list[list[float]]:
-    """Nine designs of which the centre has a place, by hand."""
+    """Lists nine designs of which the centre has a place, by hand."""
     designs = []
     for a, b in itertools.product(range(3), range(3)):
         x = [*centre]
@@ -63,7 +63,7 @@ def grid(
 def first_that_fits(
     centre: list[float], pair: tuple[int, int], share: float
 ) -> list[list[float]] | None:
-    """The plane whose middle is nearest to the centre of all that have room."""
+    """Finds the plane whose middle is nearest to the centre of all that have room."""
     spots = itertools.product(range(3), range(3))
     for spot in sorted(spots, key=lambda s: (s[0] - 1) ** 2 + (s[1] - 1) ** 2):
         designs = grid(centre, pair, share, spot)
@@ -129,7 +129,7 @@ CUBE = torch.tensor([[0.0] * 3, [1.0] * 3], dtype=DOUBLE)
 
 
 def expected_best(model: EPPreferenceGP, plane: torch.Tensor) -> tuple[float, float]:
-    """The expected best of a plane less its centre's mean, and its standard error."""
+    """Estimates a plane's best less its centre's mean, and the standard error."""
     with torch.no_grad():
         posterior = model.posterior(plane)
     eigenvalues, vectors = torch.linalg.eigh(posterior.distribution.covariance_matrix)

@@ -64,7 +64,7 @@ MIXED = torch.tensor([[14.0, 3, 0, 0, 0], [22, 9, 1, 1, 1]], dtype=torch.double)
 
 
 def mixed_model() -> EPPreferenceGP:
-    """Thirty duels in a number, a whole number and a choice of three, in units."""
+    """Makes a model of thirty duels in a number, a whole number and a choice."""
     source = torch.Generator().manual_seed(5)
     shares = torch.rand(60, 2, generator=source, dtype=torch.double)
     kind = torch.randint(3, (60,), generator=source)
@@ -77,7 +77,7 @@ def mixed_model() -> EPPreferenceGP:
 
 
 def all_mixed(model: EPPreferenceGP, numbers: Tensor) -> tuple[Tensor, Tensor]:
-    """All designs of a grid, one by one, and their means."""
+    """Lists all designs of a grid, one by one, and their means."""
     rows = [
         [x, y, *(float(k == kind) for k in range(3))]
         for x in numbers.tolist()
@@ -235,7 +235,7 @@ def test_what_cannot_be_is_named() -> None:
 
 
 def stopped_at(*positions: float) -> Quadratic:
-    """The same after stops on the line of which the top is at 0.3."""
+    """Returns the same after stops on the line of which the top is at 0.3."""
     y = float(TOP[1])
     stops = [[position, y] for position in positions]
     model = Quadratic(torch.tensor([[0.0, y], [1.0, y], *stops], dtype=torch.double))

@@ -42,7 +42,7 @@ def _forgotten_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def mean_gain(name: str = "MeanGain") -> type[AcquisitionFunction]:
-    """A user's own: the mean of the difference, and a bonus."""
+    """Makes a user's own function: the mean of the difference, and a bonus."""
 
     class MeanGain(DifferenceAcquisition):
         def __init__(self, model: Model, X_ref: Tensor, bonus: float = 0.25) -> None:

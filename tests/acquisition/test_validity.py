@@ -71,7 +71,7 @@ def utility() -> Model:
 
 
 def log_valid(model: Model, X: Tensor) -> Tensor:
-    """Of each point, without a gradient."""
+    """Computes log probabilities of points to be valid, without a gradient."""
     return log_validity_probability(model, X).detach()
 
 

@@ -1,4 +1,4 @@
-"""What Ax does to Ax and to pandas is not ours to mend: it warns, we go on."""
+"""Shared fixtures of experiments; warnings of Ax about Ax and pandas are let pass."""
 
 import warnings
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> PreferenceExperiment:
 
 @pytest.fixture
 def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of two or three designs nothing new is found by going on for long."""
+    """Few draws: of two or three designs nothing new is found by going on for long."""
     monkeypatch.setattr("botorch_pref.ax.generation.question_choice._DRAWS", 4)
 
 

@@ -29,7 +29,7 @@ def triangle(storage: Path, **settings: Any) -> PreferenceExperiment:
 
 
 def averaged_draws(model: Any, points: Tensor, number: int) -> Tensor:
-    """Draws of utilities, as many of each plausible model, in units of one noise."""
+    """Draws utilities, as many of each plausible model, in units of one noise."""
     members, unit = plausible_models(model), model.likelihood.noise
     draws = []
     with torch.no_grad(), torch.random.fork_rng():
@@ -42,7 +42,7 @@ def averaged_draws(model: Any, points: Tensor, number: int) -> Tensor:
 
 
 def averaged_components(model: Any, points: Tensor) -> tuple[Tensor, Tensor]:
-    """Means and variances by each plausible model, ``S x n``, in units of one noise."""
+    """Computes means and variances by plausible models, ``S x n``, of one noise."""
     means, variances = [], []
     with torch.no_grad():
         for member in plausible_models(model):
@@ -54,7 +54,7 @@ def averaged_components(model: Any, points: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def averaged_moments(model: Any, points: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and deviation of the mixture of `averaged_components`."""
+    """Computes mean and deviation of the mixture of `averaged_components`."""
     means, variances = averaged_components(model, points)
     mean = means.mean(0)
     return mean, ((variances + means.square()).mean(0) - mean.square()).sqrt()
@@ -76,7 +76,7 @@ def tell(
 
 
 def short_report(experiment: PreferenceExperiment) -> report.Report:
-    """A report by two explanations of the answers, and by few designs."""
+    """Makes a report by two explanations of the answers, and by few designs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(summary, "NUM_CANDIDATES", 16)
         patch.setattr(plausible, "plausible_models", partial(plausible_models, count=2))

@@ -1,4 +1,4 @@
-"""What is measured and not chosen: asked in one context, learned in all of them."""
+"""Contexts, measured and not chosen: asked in one, learned in all of them."""
 
 import math
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ PARAMETERS = [real("dose", 14, 22), whole("pressure", 3, 9), ROOM]
 
 
 def liked(design: Mapping[str, Any]) -> float:
-    """The utility of a person whose best dose depends on the room."""
+    """Computes the utility of a person whose best dose depends on the room."""
     off = design["dose"] - BEST_DOSE[design["room"]]
     return -((off / 4) ** 2) - ((design["pressure"] - 8) / 3) ** 2
 

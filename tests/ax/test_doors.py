@@ -1,4 +1,4 @@
-"""What is no finite number is refused wherever numbers come in, and changes nothing."""
+"""Refusals of what is no finite number, wherever numbers come in."""
 
 from collections.abc import Callable
 from decimal import Decimal
@@ -102,7 +102,7 @@ CAN_BE = {
     "acquisition option": {"True", "numpy True"},
     "optimizer option": {"None", "True", "numpy True", "text", "list"},
 }
-"""What other checks than those of numbers are for."""
+"""Names that other checks than those of numbers are for."""
 
 
 def text(value: Any) -> str:

@@ -20,7 +20,7 @@ QUERY = "pairwise_pref_query"
 
 
 def client() -> Client:
-    """Of an experiment with parameters of every kind, and three arms."""
+    """Makes a client of an experiment with parameters of every kind, and three arms."""
     made = Client()
     made.configure_experiment(
         name="brew",

@@ -1,4 +1,4 @@
-"""What is done for a question does not grow with those that were asked before."""
+"""Work for a question, which does not grow with those that were asked before."""
 
 from collections.abc import Callable, Iterable
 from itertools import permutations
@@ -14,7 +14,7 @@ from botorch_pref.ax.generation.adapter import PreferenceAdapter
 
 
 def calls(act: Callable[[], object]) -> int:
-    """How many functions of Python are called: work, counted without a clock."""
+    """Counts how many functions of Python are called: work without a clock."""
     count = 0
 
     def one_more(_frame: object, event: str, _arg: object) -> None:

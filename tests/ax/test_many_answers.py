@@ -49,7 +49,7 @@ def recorded(storage, answers=RECORDED, **settings) -> PreferenceExperiment:
 
 
 def expected(answers) -> Counter:
-    """Each answer in the words of containers, as often as it was given."""
+    """Counts each answer in the words of containers, as often as it was given."""
     counted: Counter = Counter()
     for options, answer in answers:
         times = answer.get("count", 1)
@@ -70,7 +70,7 @@ def expected(answers) -> Counter:
 
 
 def told(dataset: FeedbackDataset) -> Counter:
-    """The same of the data that a model was given, one by one."""
+    """Counts the same in the data that a model was given, one by one."""
     # Features are shares of the ranges, from 0 to 2.
     points = [tuple(round(2 * x, 6) for x in row) for row in dataset.X.tolist()]
     counted: Counter = Counter()

@@ -1,4 +1,4 @@
-"""What others import behaves as before, once our packages are imported."""
+"""Behaviour of what others import, as before once our packages are imported."""
 
 import subprocess
 import sys

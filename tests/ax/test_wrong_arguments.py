@@ -1,4 +1,4 @@
-"""What a new user gets wrong is answered in words."""
+"""Errors of a new user, answered in words."""
 
 import importlib
 import re

@@ -1,4 +1,4 @@
-"""What tests of the benchmarks share."""
+"""Shared fixtures of the tests of the benchmarks."""
 
 from functools import partial
 from typing import Any

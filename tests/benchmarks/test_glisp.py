@@ -25,7 +25,7 @@ def test_what_it_needs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def played(problem: Problem) -> tuple[PlayerOfGLISp, Tensor]:
-    """A player and the answers of a judge who never errs, winners first."""
+    """Plays with a judge who never errs; returns player and answers, winners first."""
     sources = [Generator().manual_seed(3)]
     player = PlayerOfGLISp(GLISP, problem, False, sources, DUELS)
     no_duels = torch.empty(1, 0, 2, problem.dim, dtype=torch.double)

@@ -48,7 +48,7 @@ class Only:
 
 
 def tiny(*arguments: str, **constants: Any) -> tuple[dict[str, Any], list[str]]:
-    """What shrinks a script: constants, of another module as NAME__CONSTANT."""
+    """Lists what shrinks a script: constants, of another module as NAME__CONSTANT."""
     return constants, [part for argument in arguments for part in argument.split()]
 
 
@@ -221,7 +221,7 @@ TINY = {
     "rank_uniformity": tiny("--runs 2 --engine ep"),
 }
 ELSEWHERE = {"botorch_suite", "truth"}
-"""Those with a test of their own below."""
+"""Scripts with a test of their own below."""
 
 
 @pytest.fixture(autouse=True)
@@ -334,7 +334,7 @@ def test_a_script_prints_its_tables(
 
 
 def _without_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The fits of `fit_time` that have processes of their own, in this one."""
+    """Runs the fits of `fit_time` that have processes of their own in this one."""
     fit_time = load("fit_time")
     monkeypatch.setattr(fit_time, "LARGE", 6)
     monkeypatch.setattr(fit_time, "SPEEDUP_TO_REACH", {6: 50.0})

@@ -60,7 +60,7 @@ def figures(outcome: Outcome, names: tuple[str, ...]) -> Tensor:
 
 
 def told_so_far(size: int, runs: int, questions: int) -> Tensor:
-    """Questions of random points, the best first."""
+    """Draws questions of random points, the best first."""
     problem = make_problem("hartmann6")
     sources = [Generator().manual_seed(seed) for seed in range(runs)]
     X = uniform(sources, questions, size, problem.dim)

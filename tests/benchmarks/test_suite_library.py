@@ -1,4 +1,4 @@
-"""What the library asks, as the suite plays it: on designs of every kind."""
+"""Questions of the library, as the suite plays it: on designs of every kind."""
 
 import pytest
 import torch

@@ -54,7 +54,7 @@ def copy_runs(cells: list[Cell], played: Path, folder: Path) -> None:
 
 
 def packed_files(records: Path) -> dict[str, bytes]:
-    """The files of the record of the tiny study, by their names."""
+    """Lists the files of the record of the tiny study, by their names."""
     paths = sorted((records / "tiny").glob("*.csv.gz"))
     return {path.name: path.read_bytes() for path in paths}
 
@@ -244,7 +244,7 @@ def test_software_without_ties_hears_one_win_of_each() -> None:
 
 
 def written(folder: Path, *rows: dict) -> Path:
-    """The file of a run in the folder of the tiny study's, or some of it."""
+    """Writes the file of a run in the folder of the tiny study's, or some of it."""
     path = folder / "tiny" / "run.csv"
     path.parent.mkdir(exist_ok=True)
     pd.DataFrame(rows, columns=COLUMNS).to_csv(path, index=False)

@@ -14,7 +14,7 @@ REGION = TrustRegion(first=0.4, smallest=0.15, largest=0.7, successes=2, failure
 
 
 def a_log(runs: int, duels: int, dim: int, dtype: torch.dtype) -> Tensor:
-    """Duels of new points and of ones that were shown before, winners first."""
+    """Draws duels of new points and of ones that were shown, winners first."""
     source = Generator().manual_seed(7)
     played_duels = torch.rand(runs, duels, 2, dim, generator=source, dtype=dtype)
     for run in range(runs):
@@ -29,7 +29,7 @@ def a_log(runs: int, duels: int, dim: int, dtype: torch.dtype) -> Tensor:
 
 
 def machine(told: list[list[tuple[float, ...]]], region: TrustRegion) -> float:
-    """The side after the duels of one run, one after the other."""
+    """Computes the side after the duels of one run, one after the other."""
     side, streak, lengths = region.first, 0, set()
     for winner, loser in told:
         if winner in lengths or loser in lengths:

@@ -10,7 +10,7 @@ from botorch_pref.errors import FeedbackError
 
 
 def controlled(tmp_path: Path, text: str, name: str) -> dict[tuple[str, str], float]:
-    """How much more the winner has than the loser, by the names of both."""
+    """Reads how much more the winner has than the loser, by the names of both."""
     path = tmp_path / "answers.csv"
     path.write_text(text)
     rows = read_answers(path, controls=[name]).answers.to_dict("records")
@@ -20,7 +20,7 @@ def controlled(tmp_path: Path, text: str, name: str) -> dict[tuple[str, str], fl
 SIDES = "model_a,model_b,winner,{},{}\na,b,model_a,30,10\na,c,model_b,30,10\n"
 SIDES += "b,c,tie,0,0\n"
 MORE = {("a", "b"): 0.5, ("c", "a"): -0.5, ("b", "c"): 0.0}
-"""What a file says of the winner: (30 - 10) / 40, less for a loser."""
+"""Difference that a file says of the winner: (30 - 10) / 40, less for a loser."""
 
 
 @in_turn(

@@ -37,7 +37,7 @@ def blocks():
 
 
 def features_of(data, name):
-    """Features of the items that a field mentions; NaN for padding."""
+    """Returns features of the items that a field mentions; NaN for padding."""
     indices = getattr(data.feedback, name)
     return data.datapoints[indices].masked_fill((indices < 0)[..., None], torch.nan)
 

@@ -11,7 +11,7 @@ from botorch_pref.errors import FeedbackError
 
 
 def told(tmp_path: Path, text: str, name: str = "answers.csv", **named: str):
-    """Answers of a file as tuples, and its notes."""
+    """Reads answers of a file as tuples, and its notes."""
     path = tmp_path / name
     path.write_text(text, encoding="utf-8")
     file = read_answers(path, NamedColumns(**named))
@@ -24,7 +24,7 @@ def told(tmp_path: Path, text: str, name: str = "answers.csv", **named: str):
 
 
 WON = [("a", ">", "b", 2), ("b", "=", "c", 1), ("c", ">", "a", 1)]
-"""What each of the files says: a beat b twice, b and c are equal, c beat a."""
+"""Answers of each of the files: a beat b twice, b and c are equal, c beat a."""
 
 
 @in_turn(
@@ -133,7 +133,7 @@ def test_counts_of_wins(tmp_path: Path, text: str) -> None:
 
 
 def choices(file) -> list[tuple]:
-    """Choices and duels: the winner, all losers, and how often."""
+    """Lists choices and duels: the winner, all losers, and how often."""
     answers = file.answers
     found = []
     if "choice" in answers:

@@ -1,4 +1,4 @@
-"""What says who won of two items, in the words of people and of models that judge."""
+"""Words of people and of models that judge for who won of two items."""
 
 from pathlib import Path
 
@@ -9,11 +9,11 @@ from botorch_pref.datasets import NamedColumns, read_answers
 from botorch_pref.errors import FeedbackError
 
 SAID = [("x", ">", "y", 2), ("y", ">", "x", 1), ("y", "=", "x", 1)]
-"""What each file says: x won twice as the first, y as the second, then a tie."""
+"""Answers of each file: x won twice as the first, y as the second, then a tie."""
 
 
 def reading(tmp_path: Path, text: str, name: str = "answers.csv", **named: str):
-    """The duels of a file in the order of their texts, and its notes."""
+    """Reads the duels of a file in the order of their texts, and its notes."""
     path = tmp_path / name
     path.write_text(text, encoding="utf-8")
     file = read_answers(path, NamedColumns(**named))

@@ -11,7 +11,7 @@ from botorch_pref.errors import FeedbackError
 
 
 def reading(tmp_path: Path, text: str, **named: str):
-    """The choices and duels of a file, and its notes."""
+    """Reads the choices and duels of a file, and its notes."""
     path = tmp_path / "answers.csv"
     path.write_text(text, encoding="utf-8")
     file = read_answers(path, NamedColumns(**named))

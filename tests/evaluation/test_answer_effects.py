@@ -26,7 +26,7 @@ from botorch_pref.evaluation.rater_biases import bias_moments
 def duels_of_texts(
     items: int, duels: int, weight: float, seed: int
 ) -> tuple[np.ndarray, pd.DataFrame]:
-    """True utilities, and duels of texts, of which good items write the longer ones."""
+    """Draws utilities, and duels of texts, of which good items write longer ones."""
     rng = np.random.default_rng(seed)
     utility = rng.normal(size=items)
     first = rng.integers(0, items, duels)
@@ -44,7 +44,7 @@ def duels_of_texts(
 
 
 def most_likely(answers: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-    """Bradley and Terry's utilities above their mean, with the weight of the control.
+    """Maximises Bradley and Terry's likelihood with the weight of the control.
 
     Returns:
         The logistic regression on the items and the control, and its covariance.
@@ -201,7 +201,7 @@ def test_zeros_leave_the_board_as_it_is_without_controls() -> None:
 def judged(
     raters: int, answers: int, spread: float, seed: int
 ) -> tuple[np.ndarray, np.ndarray, pd.DataFrame]:
-    """True biases for what is first, true utilities, and the duels of judges."""
+    """Draws biases for what is first, utilities, and the duels of judges."""
     rng = np.random.default_rng(seed)
     utility = rng.normal(size=8)
     bias = 0.4 + spread * rng.normal(size=raters)

@@ -37,7 +37,7 @@ FEATURES = pd.DataFrame({"sugar": [0.0, 1, 2, 2, 3, 5, 6]}, index=NAMES)
 
 
 def drawn_answers(num_answers: int = 90) -> pd.DataFrame:
-    """Duels with ties of five raters in two categories, one item shown first."""
+    """Draws duels with ties of five raters in two categories, one item first."""
     generator = np.random.default_rng(4)
     pairs = [generator.permutation(6)[:2] for _ in range(num_answers)]
     # The sixth item loses.
@@ -55,7 +55,7 @@ def drawn_answers(num_answers: int = 90) -> pd.DataFrame:
 
 
 def dense_twin(ranking: ItemRanking) -> tuple[EPPreferenceGP, torch.Tensor]:
-    """The model of all points with the crowd's scales, and the points of items."""
+    """Makes the model of all points with the crowd's scales, and items' points."""
     shared = ranking.model.covar_module.shared
     of_items, *of_categories = getattr(shared.base, "kernels", [shared.base])
     base = deepcopy(of_items.base)

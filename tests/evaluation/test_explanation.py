@@ -39,7 +39,7 @@ GRID = torch.logspace(-2, 2, 5, dtype=DOUBLE)
 def people(
     kind: type[PreferenceGP], *, validity: bool = False, duels: int = 120
 ) -> PreferenceGP:
-    """A model of duels among 15 points; noise 2, utilities from -4 to 4.
+    """Makes a model of duels among 15 points; noise 2, utilities from -4 to 4.
 
     With validity, six labels of each point with noise 4, which is known.
     """

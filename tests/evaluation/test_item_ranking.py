@@ -220,7 +220,7 @@ def test_raters_have_boards_and_noises() -> None:
 
 
 def in_categories(seed: int) -> tuple[np.ndarray, pd.DataFrame]:
-    """Utilities of raters in categories, ``6 x 2 x 8``, and 700 duels.
+    """Draws utilities of raters in categories, ``6 x 2 x 8``, and 700 duels.
 
     Raters share four fifths of the variance, and categories a half.
     """

@@ -28,7 +28,7 @@ NAMES = tuple("abcdefg")
 
 
 def mixed_answers(num_duels: int, seed: int) -> pd.DataFrame:
-    """Duels, ties and choices from three or four, some of them with a home."""
+    """Draws duels, ties and choices from three or four, some of them with a home."""
     rng = np.random.default_rng(seed)
     rows = []
     for _ in range(num_duels):
@@ -47,7 +47,7 @@ def mixed_answers(num_duels: int, seed: int) -> pd.DataFrame:
 
 
 def log_likelihood(answers: pd.DataFrame, parameters: torch.Tensor) -> torch.Tensor:
-    """Rao and Kupper's of duels and Plackett and Luce's of choices, row by row."""
+    """Sums Rao and Kupper's of duels and Plackett and Luce's of choices, row by row."""
     value = dict(zip(NAMES, parameters[:NUM_ITEMS], strict=True))
     home, threshold = parameters[NUM_ITEMS], parameters[NUM_ITEMS + 1]
     total = torch.zeros((), dtype=torch.double)
@@ -164,7 +164,7 @@ def test_win_rates_are_means_over_pairs(threshold: float) -> None:
 
 
 def many_duels(items: int, duels: int, seed: int) -> tuple[np.ndarray, pd.DataFrame]:
-    """True utilities, and duels of which some are ties."""
+    """Draws utilities, and duels of which some are ties."""
     rng = np.random.default_rng(seed)
     utility = rng.normal(0.0, 1.3, items)
     first = rng.integers(0, items, duels)

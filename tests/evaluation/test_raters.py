@@ -42,7 +42,7 @@ CROWDS = 10
 
 
 def crowd_of(seed: int, log_noise: Tensor) -> PreferenceGP:
-    """A fitted model of raters who answer by its own kernel, with noise of their own.
+    """Fits a model of raters who answer by its own kernel, with noise of their own.
 
     The kernel of utilities is known to it.
     """
@@ -149,7 +149,7 @@ def test_the_table_says_it_in_its_own_units() -> None:
 
 
 def small_crowd() -> EPPreferenceGP:
-    """Three raters, the last of whom answers otherwise; a prior of half the spread."""
+    """Makes three raters, the last of whom answers otherwise; half a prior's spread."""
     stimulus, agreement = rater_covar_module(1).kernels
     stimulus.base_kernel.requires_grad_(False)
     agreement.requires_grad_(False)

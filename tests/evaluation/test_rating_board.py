@@ -21,7 +21,7 @@ from botorch_pref.evaluation.rating_board import (
 def ratings_of(
     items: int, raters: int, per_rater: int, seed: int
 ) -> tuple[np.ndarray, pd.DataFrame]:
-    """True values of items, and ratings with a bias of each rater."""
+    """Draws values of items, and ratings with a bias of each rater."""
     rng = np.random.default_rng(seed)
     value, bias = rng.normal(0.0, 0.8, items), rng.normal(0.0, 0.6, raters)
     rater = np.repeat(np.arange(raters), per_rater)
@@ -79,7 +79,7 @@ def test_variances_have_the_density_of_quadrature() -> None:
     spread = float(np.var(values))
 
     def log_density(logs: torch.Tensor) -> float:
-        """That of the variances by their documented prior, of the logarithms."""
+        """Computes the density of log variances by their documented prior."""
         variances = spread * logs.exp()
         noise = variances[2] + step**2 / 12
         evidence = design.log_evidence(Scales(variances[0], variances[1], noise))

@@ -56,7 +56,7 @@ def score(model, feedback, points=POINTS) -> torch.Tensor:
 
 
 def check_scores(model, law, held_out) -> None:
-    """Against averages over draws, by four standard errors of both averages."""
+    """Compares with averages over draws, by four standard errors of both."""
     with torch.random.fork_rng(), torch.no_grad():
         torch.manual_seed(3)
         draws = model.posterior(answers.POINTS).rsample(torch.Size([NUM]))

@@ -102,7 +102,7 @@ def test_the_advice_follows_both_arguments() -> None:
 
 
 def folded_mean(mean: float, deviation: float) -> float:
-    """Expectation of the size of a normal variable."""
+    """Computes the expectation of the size of a normal variable."""
     return float(stats.foldnorm.mean(abs(mean) / deviation, scale=deviation))
 
 

@@ -20,7 +20,7 @@ SHAPES = [((), ()), ((2,), ()), ((), (3,)), ((2, 1), (3,)), ((2,), (1,))]
 
 
 def block_of(kind: type[Feedback], shape: tuple[int, ...], seed: int) -> Feedback:
-    """Random answers, others in each element of a batch."""
+    """Draws random answers, others in each element of a batch."""
     generator = torch.Generator().manual_seed(seed)
     count = torch.Size(shape).numel()
     drawn = [RANDOM[kind](generator, NUM_POINTS) for _ in range(count)]
@@ -38,7 +38,7 @@ def block_of(kind: type[Feedback], shape: tuple[int, ...], seed: int) -> Feedbac
 def said(
     block: Feedback, name: str, element: tuple[int, ...], batch: torch.Size, by: int
 ) -> list:
-    """An entry an answer: items or a number, about points ``by`` places later."""
+    """Lists an entry an answer: items or a number, about points ``by`` places later."""
     value = getattr(block, name)
     if value is None:
         return []

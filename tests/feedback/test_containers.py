@@ -1,4 +1,4 @@
-"""What containers refuse, and that the message says where and what to do."""
+"""Refusals of containers, and messages that say where and what to do."""
 
 import dataclasses
 import re

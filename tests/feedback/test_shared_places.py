@@ -14,7 +14,7 @@ from botorch_pref.likelihoods import PairwiseProbitLikelihood
 
 
 def by_hand(items: list[int], ranks: list[float]) -> tuple[list, list, list]:
-    """Choices (the best first), wins and ties of one ranking, in loops."""
+    """Lists choices (the best first), wins and ties of one ranking, in loops."""
     places = [
         [i for i, r in zip(items, ranks, strict=True) if r == rank]
         for rank in sorted(set(ranks))
@@ -100,7 +100,7 @@ THRESHOLD = 0.5
 
 
 def heard_once(f: Tensor, wins: list, ties: list, generator: torch.Generator) -> Tensor:
-    """Share of hearings of all options at once, with noise 1, that give an answer."""
+    """Estimates the share of hearings of all at once that give an answer."""
     noise = torch.randn(2000, f.shape[-1], dtype=f.dtype, generator=generator)
     shares = []
     for part in f.split(200):
@@ -115,7 +115,7 @@ def heard_once(f: Tensor, wins: list, ties: list, generator: torch.Generator) ->
 
 
 def heard_anew(f: Tensor, wins: list, ties: list) -> Tensor:
-    """Probability of duels, each of which is heard by itself."""
+    """Computes the probability of duels, each of which is heard by itself."""
     probability = torch.ones(len(f), dtype=f.dtype)
     for i, j in wins:
         probability *= ndtr((f[:, i] - f[:, j] - THRESHOLD) / 2**0.5)
@@ -127,7 +127,7 @@ def heard_anew(f: Tensor, wins: list, ties: list) -> Tensor:
 
 
 def differences(f: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-    """Means and deviations of all differences of two utilities."""
+    """Computes means and deviations of all differences of two utilities."""
     pairs = torch.tensor([*combinations(range(f.shape[-1]), 2)])
     gaps, share = f[:, pairs[:, 0]] - f[:, pairs[:, 1]], weights / weights.sum()
     mean = share @ gaps
@@ -135,7 +135,7 @@ def differences(f: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def said_by(places: list[list[int]], f: Tensor) -> Tensor:
-    """Probability of the answers that the library makes of a ranking, heard anew."""
+    """Computes the probability of the library's answers of a ranking, heard anew."""
     rank = {i: r for r, place in enumerate(places) for i in place}
     ranks = torch.tensor([[rank[i] for i in range(len(rank))]])
     items = torch.arange(len(rank)).unsqueeze(0)

@@ -28,7 +28,7 @@ def unpadded(rows):
 
 
 def stages_of(order):
-    """Equation 4 of Guo et al. (2020): the first is chosen from all that are left."""
+    """Splits an order by equation 4 of Guo et al. (2020): the first is chosen."""
     return [order[i:] for i in range(len(order) - 1)]
 
 

@@ -32,7 +32,7 @@ MOST_ANSWERS_OF_OTHERS = 3000
 def repeat(
     generator: Generator, feedback: Feedback, repetition: str, copies: int, rows: int
 ) -> Feedback:
-    """The same answers, "once", "counted" or "repeated", where each time is a row."""
+    """Repeats answers, "once", "counted" or "repeated", where each time is a row."""
     if repetition == "once":
         return feedback
     if repetition == "counted" and type(feedback).counted:
@@ -75,7 +75,7 @@ class Problem:
         return torch.finfo(self.dtype).eps
 
     def answers(self) -> list[Cell]:
-        """One cell of each kind, with random answers."""
+        """Draws one cell of each kind, with random answers."""
         generator = Generator().manual_seed(self.seed)
         chosen: dict[type[Feedback], Cell] = {}
         for i in self.cells:
@@ -94,7 +94,7 @@ class Problem:
         return [replace(cell, feedback=feedback) for cell, feedback in cells]
 
     def points(self) -> Tensor:
-        """Datapoints, ``n x d``, the last two of them near each other.
+        """Draws datapoints, ``n x d``, the last two of them near each other.
 
         In double precision, of numbers that single precision has where that is wanted.
         """
@@ -103,7 +103,7 @@ class Problem:
         return (points * 10**self.log_unit).to(self.dtype).double()
 
     def prior_covariance(self) -> Tensor:
-        """Of the utilities at the datapoints, from the formula."""
+        """Computes the covariance of utilities at the datapoints, from the formula."""
         scaled = self.points() / 10 ** (self.log_lengthscale + self.log_unit)
         squares = (scaled.unsqueeze(-2) - scaled.unsqueeze(-3)).square().sum(-1)
         return 10**self.log_outputscale * torch.exp(-squares / 2)
@@ -118,7 +118,7 @@ class Problem:
     def model(
         self, cells: Sequence[Cell], dtype: torch.dtype | None = None
     ) -> PreferenceGP:
-        """The model, without a fit, in the precision of the problem or another."""
+        """Makes the model, without a fit, in the problem's precision or another."""
         dtype = self.dtype if dtype is None else dtype
         likelihoods: dict[type[Feedback], Any] = {}
         for cell in cells:
@@ -149,7 +149,7 @@ class Problem:
         return model.eval()
 
     def unfitted(self, cells: Sequence[Cell]) -> PreferenceGP:
-        """A model with the default prior, of inputs in the unit cube."""
+        """Makes a model with the default prior, of inputs in the unit cube."""
         draws = {"num_draws": NUM_DRAWS} if self.engine is SkewPreferenceGP else {}
         return self.engine(
             (self.points() / 10**self.log_unit).to(self.dtype),

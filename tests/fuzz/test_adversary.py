@@ -57,7 +57,7 @@ class Average:
 
 
 def average(covariance: Tensor, cells: Sequence[Cell], noise: float) -> Average:
-    """The evidence of answers about utilities with a prior of mean zero."""
+    """Averages the evidence of answers over utilities with a prior of mean zero."""
     values, vectors = torch.linalg.eigh(covariance)
     root = vectors * values.clamp_min(0).sqrt()
     generator = Generator().manual_seed(1)
@@ -77,7 +77,7 @@ def average(covariance: Tensor, cells: Sequence[Cell], noise: float) -> Average:
 
 
 def assert_moments_can_be(model: PreferenceGP, problem: Problem) -> None:
-    """Finite, with variances that answers do not make larger than the prior's."""
+    """Checks moments: finite, with variances no larger than the prior's."""
     new = uniform(4, problem.d, seed=problem.seed + 2)
     X = torch.cat([problem.points(), new * 10**problem.log_unit]).to(problem.dtype)
     with torch.no_grad():
@@ -93,7 +93,7 @@ def assert_moments_can_be(model: PreferenceGP, problem: Problem) -> None:
 
 
 def may_widen(model: PreferenceGP, problem: Problem) -> bool:
-    """Whether answers may leave more open than the prior did.
+    """Tells whether answers may leave more open than the prior did.
 
     A factor that is log-concave only ever adds precision. Of surprises that may be
     lapses Laplace's approximation takes the curvature as it is, EP none below 0.
@@ -131,14 +131,14 @@ def assert_a_challenger_has_a_value(model: PreferenceGP, problem: Problem) -> No
 
 
 def nats_of(problem: Problem, answers: int) -> float:
-    """How far the evidence of an approximation may be from the truth."""
+    """Returns how far the evidence of an approximation may be from the truth."""
     if problem.engine is LaplacePreferenceGP:
         return 0.2 + 0.15 * answers
     return 0.05 + 0.02 * answers
 
 
 def assert_evidence(model: PreferenceGP, problem: Problem, cells: list[Cell]) -> None:
-    """That of an average over draws of the prior, or a bound from below."""
+    """Compares with an average over draws of the prior, or a bound from below."""
     evidence = model.log_evidence().detach().reshape(-1)
     assert bool(evidence.isfinite().all())
     if not problem.ordinary:
@@ -154,7 +154,7 @@ def assert_evidence(model: PreferenceGP, problem: Problem, cells: list[Cell]) ->
 
 
 def told_apart(cells: list[Cell], problem: Problem) -> float:
-    """The difference of utilities that one answer can tell from none."""
+    """Computes the difference of utilities that one answer can tell from none."""
     likelihoods = [cell.likelihood() for cell in cells]
     noises = [
         10**problem.log_noise if hasattr(law, "noise") else 1.0 for law in likelihoods
@@ -165,7 +165,7 @@ def told_apart(cells: list[Cell], problem: Problem) -> float:
 def assert_as_in_double(
     model: PreferenceGP, problem: Problem, cells: list[Cell]
 ) -> None:
-    """What single precision says is what the same prior gives in double precision.
+    """Checks single precision: what the same prior gives in double precision.
 
     Means of utilities and of their differences are compared in posterior deviations, in
     which engines state their errors, and differences no closer than an answer can tell.
@@ -213,7 +213,7 @@ def assert_copies_agree(model: PreferenceGP, problem: Problem) -> None:
 
 
 def assert_is_fitted(problem: Problem, cells: list[Cell]) -> None:
-    """From the default prior: the scales of the problem may be no start at all."""
+    """Checks a fit from the default prior, which may be no start for the scales."""
     model = problem.unfitted(cells)
     mll = PreferenceMarginalLogLikelihood(model.likelihood, model)
     fit_gpytorch_mll(mll)
@@ -221,7 +221,7 @@ def assert_is_fitted(problem: Problem, cells: list[Cell]) -> None:
 
 
 def outcome(problem: Problem) -> str:
-    """What became of a problem: "right", "warned of", "refused", or an assertion."""
+    """Names what became of a problem: "right", "warned of", "refused", or an error."""
     cells = problem.answers()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -263,7 +263,7 @@ LEAST = {
 
 
 def fewest(count: int, share: float) -> float:
-    """So many of ``count`` or fewer there are by chance once in a thousand times."""
+    """Computes the count with a chance of one in a thousand to have fewer."""
     return count * share - 3 * math.sqrt(count * share * (1 - share))
 
 

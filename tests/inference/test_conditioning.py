@@ -22,7 +22,7 @@ from botorch_pref.linalg.sparse_design import NoiseBlocks, stack_noise_blocks
 
 
 def all_features(covar, rows, noise=None):
-    """The solver on features, with all points as inducing points."""
+    """Makes the solver on features, with all points as inducing points."""
     variance = covar.diagonal(dim1=-2, dim2=-1)
     prior = InducingPrior(covar, variance, covar, covar, variance)
     root = inverse_root(covar, torch.finfo(covar.dtype).eps)
@@ -68,7 +68,7 @@ class Problem:
         return torch.randn(*shape, generator=self.generator, dtype=torch.float64)
 
     def _blocks(self, m, batch):
-        """Noise that four, three and two rows share."""
+        """Makes noise that four, three and two rows share."""
         index = torch.tensor([[0, 1, 2, 3], [5, 4, 6, m], [m - 2, m - 1, m, m]])
         root = self.normal(*batch, 3, 4, 2)
         root[..., 1, 3:, :] = 0
@@ -76,7 +76,7 @@ class Problem:
         return NoiseBlocks(index, root @ root.mT, m)
 
     def _widen(self, share, batch):
-        """Every other precision is negative: a share of what leaves a posterior."""
+        """Makes every other precision negative: a share of what leaves a posterior."""
         m = self.tau.shape[-1]
         sign = torch.ones(*batch, m, dtype=torch.float64)
         sign[..., 1::2] = -1
@@ -102,7 +102,7 @@ class Problem:
         return [torch.autograd.grad(form.sum(), weights)[0] for form in forms]
 
     def assert_agrees(self, factor, built, atol):
-        """Every quantity that a posterior of sites has is what the inverses say."""
+        """Compares every quantity of a posterior of sites with the inverses."""
         values = self.normal(*self.tau.shape, 3)
         q, p, h = factor.root(), factor.widening(), factor.row_root()
         w_points = self.a.mT @ self.w @ self.a
@@ -217,7 +217,7 @@ def test_points_that_few_others_say_anything_of_are_no_exception(
 
 
 class DenseSites(SitePosterior):
-    """What a newcomer writes: five methods, here by dense inverses."""
+    """Solver as a newcomer writes it: five methods, here by dense inverses."""
 
     def __init__(self, problem: Problem) -> None:
         self.rows, self.tau, self._given = problem.rows, problem.tau, problem

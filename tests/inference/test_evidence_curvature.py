@@ -109,7 +109,7 @@ def test_half_lines_have_four_derivatives_of_a_log_partition() -> None:
 
 
 def duels() -> tuple[Tensor, Tensor]:
-    """Points, and pairs of a judge who errs, each of them once."""
+    """Draws points, and pairs of a judge who errs, each of them once."""
     X, first = uniform(14, 2, seed=0), torch.arange(12)
     pairs = torch.stack([first, (first + 2) % 14], dim=-1)
     f = (4 * X[:, 0]).sin() - X[:, 1]

@@ -1,4 +1,4 @@
-"""How far EP says that its evidence is off, against draws from the prior."""
+"""Errors that EP states of its evidence, against draws from the prior."""
 
 import math
 
@@ -18,7 +18,7 @@ THRESHOLD = 0.5
 
 
 def neighbours(num_pairs: int, noise: float, tied: int = 0) -> EPPreferenceGP:
-    """Points near 0.2, each of which won against one near 0.8, or tied with it."""
+    """Makes points near 0.2, each of which won against one near 0.8, or tied."""
     generator = torch.Generator().manual_seed(0)
     near = 0.02 * torch.rand(2, num_pairs, 1, generator=generator, dtype=torch.double)
     kernel = ScaleKernel(RBFKernel()).double()

@@ -205,7 +205,7 @@ def test_every_kind_of_factor_has_a_row() -> None:
 
 
 def posterior(covar, mean, result):
-    """Mean and covariance of f at the points from the one predictive equation."""
+    """Computes mean and covariance of f at the points by the predictive equation."""
     covar, mean = covar.double(), mean.double()
     explained = covar @ result.factor.root()
     shift = (covar @ result.weights.unsqueeze(-1)).squeeze(-1)

@@ -55,14 +55,14 @@ def duels(name: str, seed: int) -> PreferenceGP:
 
 
 def prior_of(model: PreferenceGP) -> UtilityPrior:
-    """A prior with a mean that differences see, unlike a constant."""
+    """Makes a prior with a mean that differences see, unlike a constant."""
     with torch.no_grad():
         prior = model.prior()
     return prior._replace(mean=torch.linspace(-2, 1, len(prior.mean)).double())
 
 
 def solved(model: PreferenceGP) -> tuple[Tensor, Tensor]:
-    """Sites and evidence of the engine, from nothing."""
+    """Solves for sites and evidence of the engine, from nothing."""
     engine = ExpectationPropagation()
     with torch.no_grad():
         solution = engine.solve(prior_of(model), model.factors())

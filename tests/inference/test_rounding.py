@@ -176,7 +176,7 @@ def test_digits_that_are_gone_are_said_to_be(engine) -> None:
 
 
 def contradictory_levels(seed: int, order: int, ratio: float):
-    """Sixty levels of four points that are near each other, heard with unit noise."""
+    """Makes sixty levels of four points near each other, heard with unit noise."""
     generator = torch.Generator().manual_seed(seed)
 
     def uniform(*shape):

@@ -1,4 +1,4 @@
-"""Where engines compute, and how often they wait for a device.
+"""Devices of engines, and how often they wait for one.
 
 Each truth value of a tensor waits.
 """

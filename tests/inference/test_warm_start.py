@@ -1,4 +1,4 @@
-"""Where rows go when answers join, against rows told apart by what they hold."""
+"""Places of rows when answers join, against rows told apart by what they hold."""
 
 import pytest
 import torch
@@ -93,7 +93,7 @@ def joined(
 
 
 def dense(rows):
-    """Rows as they act on points, with a column for each."""
+    """Makes rows as they act on points, with a column for each."""
     eye = torch.eye(rows.num_points, dtype=rows.coefficients.dtype)
     return rows.apply_matrix(eye)
 

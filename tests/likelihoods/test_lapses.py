@@ -225,7 +225,7 @@ def test_surprises_leave_more_open_than_the_prior_did(outputscale: float) -> Non
 
 
 def surprised(kind: str) -> EPPreferenceGP:
-    """Answers in a circle, most of which are surprises."""
+    """Makes answers in a circle, most of which are surprises."""
     generator = torch.Generator().manual_seed(1)
     points = torch.rand(6, 1, generator=generator).double()
     pairs = torch.tensor([[0, 1], [1, 2], [2, 3], [3, 4], [4, 5], [5, 0], [0, 2]])

@@ -1,4 +1,4 @@
-"""Which likelihoods messages and experiments name."""
+"""Names of likelihoods in messages and experiments."""
 
 import pytest
 from cases import in_turn

@@ -31,7 +31,7 @@ NOISE = torch.tensor(0.3, dtype=DOUBLE)
 
 
 def noise_paths(positions: Tensor, count: int, generator: Generator) -> Tensor:
-    """Draws of Markov noise, step by step from the first of sorted positions."""
+    """Draws Markov noise, step by step from the first of sorted positions."""
     draws = torch.randn(count, len(positions), generator=generator, dtype=DOUBLE)
     path = [draws[:, 0]]
     for step, draw in zip(positions.diff(), draws[:, 1:].T, strict=True):

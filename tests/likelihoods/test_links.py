@@ -50,7 +50,7 @@ LINKS = {
 
 
 def integral(function, mean: float, deviation: float) -> float:
-    """Over the Gaussian by Gauss-Legendre's rule, cut where it and the link bend."""
+    """Integrates over the Gaussian by Gauss-Legendre, cut where either bends."""
     cuts = {mean + deviation * k for k in (-12, -9, -6, -4, -2, 0, 2, 4, 6, 9, 12)}
     low, high = min(cuts), max(cuts)
     near = {s * 2.0**k for s in (-1, 1) for k in range(-3, 13)} | {0.0}

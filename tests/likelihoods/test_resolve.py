@@ -1,4 +1,4 @@
-"""Who explains what: defaults, sharing, and what the user names."""
+"""Likelihoods that explain answers: defaults, sharing, and those users name."""
 
 import copy
 

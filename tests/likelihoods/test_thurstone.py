@@ -35,7 +35,7 @@ def test_two_items_are_a_duel() -> None:
 
 
 def orthant(differences: torch.Tensor, f: torch.Tensor) -> float:
-    """Probability that all differences of what is heard are positive."""
+    """Computes probability that all differences of what is heard are positive."""
     covariance = float(NOISE) * (differences @ differences.T)
     law = multivariate_normal(
         cov=covariance.numpy(), abseps=1e-10, releps=1e-9, maxpts=10**6

@@ -152,7 +152,7 @@ PAIR = torch.Size([2])
 
 
 def smooth_kernel(batch: torch.Size | None = None) -> ScaleKernel:
-    """A Matern-5/2 kernel of three features, one for each model of a batch."""
+    """Makes a Matern-5/2 kernel of three features, one for each model of a batch."""
     shape = torch.Size() if batch is None else batch
     base = MaternKernel(2.5, ard_num_dims=3, batch_shape=shape)
     return ScaleKernel(base, batch_shape=shape)

@@ -14,7 +14,7 @@ CLOSE = {"rtol": 1e-12, "atol": 1e-12}
 
 
 def dense(rows: SparseDesign) -> torch.Tensor:
-    """``A``, entry by entry."""
+    """Makes ``A``, entry by entry."""
     batch = torch.broadcast_shapes(
         rows.indices.shape[:-2], rows.coefficients.shape[:-2]
     )
@@ -33,7 +33,7 @@ def dense(rows: SparseDesign) -> torch.Tensor:
 
 @st.composite
 def sparse_rows(draw):
-    """Rows with repeated points, zero coefficients and 0 to 2 batch dimensions."""
+    """Draws rows with repeated points, zero coefficients and up to two batches."""
     n, m, w = (draw(st.integers(1, top)) for top in (5, 6, 3))
     batch = draw(st.sampled_from([(), (2,), (3, 1), (3, 2)]))
     generator = torch.Generator().manual_seed(draw(st.integers(0, 2**31)))

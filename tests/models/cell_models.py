@@ -28,7 +28,7 @@ def build(
     points: Tensor = POINTS,
     **options: Any,
 ) -> PreferenceGP:
-    """A model of answers under their likelihoods, with a prior that is the same."""
+    """Makes a model of answers under their likelihoods, always with one prior."""
     likelihood = {type(cell.feedback): cell.likelihood().double() for cell in cells}
     model = engine(
         points,
@@ -85,7 +85,7 @@ each_part = pytest.mark.parametrize(("engine", "cell"), PARTS)
 def made(
     engine: type[PreferenceGP], cell: Cell, points: Tensor = POINTS, **options: Any
 ) -> PreferenceGP:
-    """A model of the cell, with few draws where there are draws."""
+    """Makes a model of the cell, with few draws where there are draws."""
     if issubclass(engine, SkewPreferenceGP):
         options = {"num_draws": NUM_DRAWS} | options
     return build(engine, [cell], points, **options)
@@ -96,13 +96,13 @@ def with_feedback(cell: Cell, feedback: Feedback) -> Cell:
 
 
 def tensors(feedback: Feedback) -> dict[str, Tensor]:
-    """The fields of a container that hold one entry for each answer."""
+    """Lists the fields of a container that hold one entry for each answer."""
     fields = {f.name: getattr(feedback, f.name) for f in dataclasses.fields(feedback)}
     return {name: v for name, v in fields.items() if isinstance(v, Tensor)}
 
 
 def relabelled(feedback: Feedback, new_places: Tensor) -> Feedback:
-    """The same answers about points that are now elsewhere."""
+    """Moves the answers to points that are now elsewhere."""
     moved = {
         name: torch.where(index < 0, index, new_places[index.clamp_min(0)])
         for name, index in tensors(feedback).items()
@@ -112,12 +112,12 @@ def relabelled(feedback: Feedback, new_places: Tensor) -> Feedback:
 
 
 def reordered(feedback: Feedback) -> Feedback:
-    """The same answers, the last one first."""
+    """Reverses the answers, the last one first."""
     return feedback.map_tensors(lambda value: value.flip(len(feedback.batch_shape)))
 
 
 def stacked(first: Feedback, second: Feedback) -> Feedback:
-    """A batch of two blocks of answers."""
+    """Stacks two blocks of answers to a batch."""
     pairs = zip(tensors(first).items(), tensors(second).values(), strict=True)
     return dataclasses.replace(
         first, **{name: torch.stack([a, b]) for (name, a), b in pairs}
@@ -128,7 +128,7 @@ MIRROR = torch.arange(len(POINTS)).flip(0)
 
 
 def other_answers(cell: Cell) -> Cell:
-    """Other answers of the same kind: the padding of sets is elsewhere too."""
+    """Makes other answers of the same kind: the padding of sets is elsewhere too."""
     return with_feedback(cell, relabelled(reordered(cell.feedback), MIRROR))
 
 
@@ -140,7 +140,7 @@ def moments(model: PreferenceGP, x: Tensor = NEW) -> tuple[Tensor, Tensor]:
 def assert_same_moments(
     engine: type[PreferenceGP], actual: Any, expected: Any, deviations: float = 1e-5
 ) -> None:
-    """Equal up to stopping rules and, with draws, six standard errors."""
+    """Compares up to stopping rules and, with draws, six standard errors."""
     if issubclass(engine, SkewPreferenceGP):
         deviations = deviations + 6 * NUM_DRAWS**-0.5
     sd = expected[1].diagonal(dim1=-2, dim2=-1).sqrt()
@@ -154,7 +154,7 @@ def assert_same_moments(
 def assert_same_model(
     engine: type[PreferenceGP], actual: PreferenceGP, expected: PreferenceGP
 ) -> None:
-    """Equal posteriors and evidences."""
+    """Compares posteriors and evidences."""
     assert_same_moments(engine, moments(actual), moments(expected))
     torch.testing.assert_close(
         actual.log_evidence(), expected.log_evidence(), rtol=1e-6, atol=1e-6
@@ -169,6 +169,6 @@ def same_answers(first: Feedback, second: Feedback) -> bool:
 
 
 def late(index: Tensor) -> Tensor:
-    """Which rows of indices, without a batch, are in the second half of them."""
+    """Tells which rows of indices, without a batch, are in their second half."""
     row = torch.arange(len(index)).reshape(-1, *[1] * (index.dim() - 1))
     return row >= len(index) // 2

@@ -33,7 +33,7 @@ SHARES = ((slice(0, 30), 50, 5, 1), (slice(20, 40), 20, 0, 2))
 
 
 def share(rank: int) -> tuple[Tensor, list[Feedback]]:
-    """Points and answers of a process."""
+    """Returns points and answers of a process."""
     places, count, rankings, seed = SHARES[rank]
     points = POINTS[places]
     generator = torch.Generator().manual_seed(seed)
@@ -51,7 +51,7 @@ def share(rank: int) -> tuple[Tensor, list[Feedback]]:
 
 
 def made(points: Tensor, feedback: list[Feedback]) -> SparsePreferenceGP:
-    """A model of which nine points leave a good deal open.
+    """Makes a model of which nine points leave a good deal open.
 
     Whether a tie threshold is learned depends on the answers unless it is named.
     """
@@ -66,7 +66,7 @@ def made(points: Tensor, feedback: list[Feedback]) -> SparsePreferenceGP:
 
 
 def findings(model: SparsePreferenceGP, loss: Tensor) -> dict[str, Tensor]:
-    """Evidence, its gradient with the priors', and the posterior."""
+    """Computes evidence, its gradient with the priors', and the posterior."""
     loss.backward()
     # A fit writes into the gradients themselves.
     learned = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
@@ -99,7 +99,7 @@ def work(rank: int, folder: Path) -> None:
 
 
 def error_of(step: Callable[[], object]) -> str:
-    """The class and the words of an error; empty for none."""
+    """Returns the class and the words of an error; empty for none."""
     try:
         step()
     except (BotorchPrefError, RuntimeError) as error:
@@ -108,7 +108,7 @@ def error_of(step: Callable[[], object]) -> str:
 
 
 def refusals(rank: int, model: SparsePreferenceGP) -> list[str]:
-    """What each process is told where something is wrong in one of them."""
+    """Lists what each process is told where something is wrong in one of them."""
     solver, own_points = model.solution().fixed.solver, model.inducing_points
     no_numbers = torch.full((solver.rows.num_rows,), torch.nan)
     errors = [error_of(lambda: solver.conditioned_noise(no_numbers))]

@@ -62,7 +62,7 @@ def build(cls: Any, *data: Any, **options: Any) -> Any:
 
 
 def tolerance(cls: Any) -> float:
-    """Six standard errors of the difference of two means of draws of unit deviation."""
+    """Returns six standard errors of the difference of two means of draws."""
     return 6 * (2 / 4096) ** 0.5 if cls is SkewPreferenceGP else 1e-6
 
 
@@ -279,6 +279,6 @@ class Always(DuelSampler):
         self.answer = answer
 
     def forward(self, posterior: Any) -> Tensor:
-        """The answer, of a posterior of two points."""
+        """Returns the answer, of a posterior of two points."""
         assert posterior.mean.shape == (2, 1)
         return self.answer.expand(*self.sample_shape, 1, 2)

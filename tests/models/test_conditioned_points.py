@@ -35,14 +35,14 @@ each_gaussian = pytest.mark.parametrize("cls", GAUSSIAN, ids=lambda c: c.__name_
 
 
 def kernel() -> Kernel:
-    """One whose variances move with the points, too."""
+    """Makes a kernel whose variances move with the points, too."""
     module = ScaleKernel(RBFKernel()).double()
     module.outputscale, module.base_kernel.lengthscale = 2.0, 0.5
     return LinearKernel().double() + module
 
 
 def statistics(model: PreferenceGP) -> Tensor:
-    """Numbers that all moments, and a probability, have a part in."""
+    """Computes numbers that all moments, and a probability, have a part in."""
     posterior = model.posterior(NEW)
     mean, covariance = posterior.mean.squeeze(-1), posterior.covariance_matrix
     w = torch.tensor([1.0, -2.0, 0.5], dtype=DOUBLE)

@@ -57,7 +57,7 @@ def made(engine: type, cells: list[Cell], points: Tensor = POINTS, **options: An
 
 
 def mirrored(feedback: Feedback) -> Feedback:
-    """Answers that do not contradict, but are not the same: fewer, and elsewhere."""
+    """Makes answers that do not contradict, but are fewer, and elsewhere."""
     return relabelled(feedback.map_tensors(lambda t: t[1:]), MIRROR)
 
 
@@ -69,7 +69,7 @@ def of(cell: Cell, *blocks: Feedback) -> Cell:
 
 
 def assert_same(actual: PreferenceGP, expected: PreferenceGP, x: Tensor = NEW) -> None:
-    """In deviations of the posterior; draws, up to five standard errors of each."""
+    """Compares in deviations of the posterior; draws, by five standard errors."""
     (mean, covariance), (second_mean, truth) = moments(actual, x), moments(expected, x)
     tolerance = 1e-6
     if isinstance(actual, SkewPreferenceGP):

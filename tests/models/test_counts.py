@@ -46,7 +46,7 @@ DOUBLE = torch.float64
 
 
 def one_by_one(feedback: Feedback) -> Feedback:
-    """Every answer as often as it counts, by torch alone."""
+    """Repeats every answer as often as it counts, by torch alone."""
     fields = {}
     for name, counted_field in type(feedback).counted.items():
         counts = getattr(feedback, str(name))
@@ -80,7 +80,7 @@ def test_counts_say_what_as_many_answers_say(
 def difference_truth(
     log_likelihood, variance: float, reach: float
 ) -> tuple[float, float, float]:
-    """Log evidence, mean and deviation of a difference, on a grid that is fine enough.
+    """Computes evidence, mean and deviation of a difference, on a fine grid.
 
     Args:
         log_likelihood: Of the difference, elementwise.

@@ -52,7 +52,7 @@ SEES = (Comparisons, Choices, Rankings)
 
 
 def with_covariates(block: Feedback, seed: int = 0, p: int = 2) -> Any:
-    """The same answers with random covariates."""
+    """Returns the same answers with random covariates."""
     if isinstance(block, Comparisons):
         rows = sum(len(getattr(block, name)) for name in block.index_fields)
         return dataclasses.replace(block, covariates=normal(rows, p, seed=seed))
@@ -99,7 +99,7 @@ def model_of(
 
 
 def as_points(block: Any) -> tuple[Feedback, Tensor]:
-    """Each option of each answer as a datapoint of its own, one by one."""
+    """Makes each option of each answer a datapoint of its own, one by one."""
     rows: list[Tensor] = []
 
     def add(point: int, covariates: Tensor) -> int:
@@ -295,7 +295,7 @@ def test_intervals_of_weights_cover_as_often_as_they_say() -> None:
 
 
 def biased_answers(seed: int, m: int, bias: float) -> Comparisons:
-    """Duels of ``POINTS``; a point's utility is three times its only feature."""
+    """Draws duels of ``POINTS``, whose utility is three times their only feature."""
     generator = Generator().manual_seed(seed)
     pairs = torch.rand(m, len(POINTS), generator=generator).topk(2).indices
     gap = 3 * (POINTS[pairs[:, 0], 0] - POINTS[pairs[:, 1], 0]) + bias

@@ -83,7 +83,7 @@ def points(count: int = 16) -> Tensor:
 
 
 def fitted(model_class: Any, mll_class: Any, x: Tensor) -> Any:
-    """The tutorial's function, word for word but for the names."""
+    """Fits the tutorial's function, word for word but for the names."""
     model = model_class(x, duels(x), input_transform=Normalize(d=x.shape[-1]))
     mll = mll_class(model.likelihood, model)
     fit_gpytorch_mll(mll)

@@ -26,14 +26,14 @@ DOUBLE = torch.float64
 
 
 def mixed_points(count: int, seed: int = 0) -> Tensor:
-    """Two numbers around a choice of three, in the columns 1 to 3."""
+    """Draws two numbers around a choice of three, in the columns 1 to 3."""
     numbers = uniform(count, 2, seed=seed)
     choice = one_hot(torch.arange(count) % 3, 3).double()
     return torch.cat([numbers[:, :1], choice, numbers[:, 1:]], dim=-1)
 
 
 def mixed_kernel() -> RelevanceKernel:
-    """With relevances and lengthscales that all differ."""
+    """Makes a kernel with relevances and lengthscales that all differ."""
     kernel = RelevanceKernel(5, categorical=[(1, 2, 3)]).double()
     kernel.lengthscale = torch.tensor([[0.3, 0.9]])
     with torch.no_grad():
@@ -67,7 +67,7 @@ def test_the_kernel_is_the_sum_over_sets_of_inputs() -> None:
 
 
 def sum_over_sets(log_odds: Tensor, correlations: Tensor) -> Tensor:
-    """The kernel, ``q x m``, of the correlations by each input, ``n x q x m``.
+    """Sums the kernel, ``q x m``, of correlations by each input, ``n x q x m``.
 
     Weights of sets by their logs: they keep their digits at any relevances.
     """

@@ -45,7 +45,7 @@ def made(engine: type, x: Tensor = X, pairs: Tensor = PAIRS) -> Any:
 
 
 def drawn_utilities(model: Any, x: Tensor, base: Tensor) -> Tensor:
-    """What is heard of some points, from standard normals: ``s x q``."""
+    """Computes what is heard of some points, from standard normals: ``s x q``."""
     posterior = model.posterior(x)
     noise = model.likelihood.observation_variance.detach()
     eye = torch.eye(len(x), dtype=DOUBLE)

@@ -196,7 +196,7 @@ def test_gradients_of_the_posterior_are_those_of_finite_differences(
 
 
 def random_case(cell: Cell, seed: int, n: int) -> tuple[Cell, Tensor, Generator]:
-    """Random answers about random points, the last two of them close together."""
+    """Draws answers about random points, the last two of them close together."""
     generator = Generator().manual_seed(seed)
     points = torch.rand(n, 1, generator=generator, dtype=DOUBLE)
     points[-1] = points[-2] + 1e-4
@@ -233,7 +233,7 @@ def test_neither_order_nor_copies_matter(engine, cell, seed, n) -> None:
 
 
 def scaled_by(cell: Cell, c: float) -> Cell:
-    """The same likelihood in units of utility that are ``sqrt(c)`` times smaller."""
+    """Scales the likelihood to units of utility ``sqrt(c)`` times smaller."""
 
     def likelihood() -> Any:
         module = cell.likelihood().double()

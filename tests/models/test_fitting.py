@@ -51,7 +51,7 @@ ENGINES = [EPPreferenceGP, LaplacePreferenceGP, SkewPreferenceGP]
 
 
 def duels(num_duels: int, seed: int, noise: float = 0.3) -> tuple[Tensor, Tensor]:
-    """Points, and a judge who errs about each against the one after it."""
+    """Draws points, and a judge who errs about each against the one after it."""
     X = uniform(num_duels + 1, 2, seed=seed)
     first = torch.arange(num_duels)
     pairs = torch.stack([first, first + 1], dim=-1)
@@ -69,7 +69,7 @@ def parameters(model: PreferenceGP) -> Tensor:
 
 
 def matern(dim: int) -> ScaleKernel:
-    """A Matern-5/2 kernel with the scales and the priors of the default kernel."""
+    """Makes a Matern-5/2 kernel with scales and priors of the default kernel."""
     kernel = default_covar_module(dim, torch.Size())
     usual: Any = kernel.base_kernel
     kernel.base_kernel = MaternKernel(
@@ -194,7 +194,7 @@ def test_other_fits_are_those_of_botorch(name, num_newton, monkeypatch) -> None:
 
 
 def duels_of_inputs(dim: int, options: int, seed: int) -> tuple[Tensor, Tensor]:
-    """Thirty duels by two numbers, of ``dim``, and a choice where it has options."""
+    """Draws thirty duels by two numbers, of ``dim``, and a choice, if any."""
     X = uniform(60, dim, seed=seed)
     f = 4 * (3 * X[:, 0]).sin() + 3 * X[:, 1] + normal(60, seed=seed + 50)
     if options:

@@ -57,7 +57,7 @@ VALID = Validity(torch.tensor([0, 2]), torch.tensor([False, True]))
 
 
 def build(cls: type[PreferenceGP], **kwargs: Any) -> PreferenceGP:
-    """Every kind of hyper-parameter: kernel, mean, noise and a threshold."""
+    """Makes a model with kernel, mean, noise and a threshold to learn."""
     arguments = {
         "feedback": [VALID],
         "likelihood": {Comparisons: PairwiseProbitLikelihood(**LIKELIHOOD)},
@@ -68,7 +68,7 @@ def build(cls: type[PreferenceGP], **kwargs: Any) -> PreferenceGP:
 
 
 def draws(model: PreferenceGP, count: int) -> dict[str, Tensor]:
-    """Values of the learned parameters, not far from where they are."""
+    """Draws values of the learned parameters, not far from where they are."""
     generator = torch.Generator().manual_seed(3)
     return {
         name: p.detach()
@@ -89,7 +89,7 @@ def ensemble(
 def members(
     model: FullyBayesianPreferenceGP, cls: type[PreferenceGP], **kwargs: Any
 ) -> list[PreferenceGP]:
-    """A model of its own for each draw."""
+    """Makes a model of its own for each draw."""
     messages = []
     for i in range(model.num_mcmc_samples):
         member = build(cls, **kwargs)
@@ -108,7 +108,7 @@ SCALE_PRIOR, LENGTH_PRIOR = GammaPrior(2.0, 0.5), LogNormalPrior(-0.5, 1.0)
 
 
 def small_model(cls: type[PreferenceGP]) -> PreferenceGP:
-    """Two hyper-parameters: the output scale and one lengthscale."""
+    """Makes a model of two hyper-parameters: the output scale and one lengthscale."""
     base = RBFKernel(lengthscale_prior=LENGTH_PRIOR)
     kernel = ScaleKernel(base, outputscale_prior=SCALE_PRIOR)
     return cls(POINTS, torch.cat([PAIRS, PAIRS[:4]]), covar_module=kernel.double())
@@ -148,7 +148,7 @@ def sampled() -> FullyBayesianPreferenceGP:
 
 
 def on_a_grid(size: int) -> tuple[Tensor, Tensor]:
-    """Log values of the two hyper-parameters and their posterior probabilities."""
+    """Computes log values of two hyper-parameters, and posterior probabilities."""
     axes = [torch.linspace(*ends, size, dtype=DOUBLE) for ends in ((-4, 4), (-5, 4))]
     grid = torch.cartesian_prod(*axes)
     scale, length = grid.exp().T

@@ -28,7 +28,7 @@ OPPOSED = [[0, 1, 2, 3], [3, 2, 1, 0], [1, 3, 0, 2], [2, 0, 3, 1]]
 
 
 def spread_model(feedback: Feedback, scale: float) -> EPPreferenceGP:
-    """A model with a fixed noise, whose output scale has a log-normal prior."""
+    """Makes a model with a fixed noise, whose output scale has a log-normal prior."""
     shape = RBFKernel().double().requires_grad_(False)
     prior = LogNormalPrior(1.5, 1.0)
     logs = Positive(transform=torch.exp, inv_transform=torch.log)

@@ -52,7 +52,7 @@ SOFTMAX = (LAPLACE, VARIATIONAL)
 
 
 def nearer(points: Tensor, count: int) -> Tensor:
-    """Duels of random pairs, won by the point that is nearer to 0.6."""
+    """Draws duels of random pairs, won by the point that is nearer to 0.6."""
     generator = torch.Generator().manual_seed(1)
     pairs = torch.stack(
         [torch.randperm(len(points), generator=generator)[:2] for _ in range(count)]
@@ -63,7 +63,7 @@ def nearer(points: Tensor, count: int) -> Tensor:
 
 
 def spiral(count: int) -> tuple[Tensor, Tensor]:
-    """Points that crowd around an optimum, each better than the one before."""
+    """Makes points that crowd around an optimum, each better than the one before."""
     step = torch.arange(count + 1, dtype=DOUBLE)
     circle = torch.stack([(2.4 * step).cos(), (2.4 * step).sin()], dim=-1)
     points = 0.6 + 0.4 * (0.79**step)[:, None] * circle
@@ -216,7 +216,7 @@ def learned(model: PreferenceGP) -> list[Tensor]:
 
 
 def gradient_error(model: Any) -> tuple[float, float]:
-    """By how much the gradient of the evidence is off, and by how much it may be.
+    """Computes by how much the evidence's gradient is off, and may be.
 
     Along a direction that moves every parameter alike. Differences over up to six
     distances, each extrapolated with the next (Ridders 1982): the two estimates that
@@ -263,7 +263,7 @@ def gradient_error(model: Any) -> tuple[float, float]:
 
 
 def assert_sound(model: PreferenceGP, distance: float, is_new: bool = True) -> bool:
-    """Whether the engine found a posterior; if so it must be one.
+    """Tells whether the engine found a posterior; if so it must be one.
 
     At first with the right gradient of the evidence; that of draws is EP's.
     """

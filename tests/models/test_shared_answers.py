@@ -18,7 +18,7 @@ from botorch_pref.inference.sparse import SparseExpectationPropagation
 
 
 def everything() -> SparsePreferenceGP:
-    """The model of the answers of all processes."""
+    """Makes the model of the answers of all processes."""
     (points, first), (second_points, second) = map(share, range(2))
     shifted_blocks = {type(block): block.shifted(len(points)) for block in second}
     joined_blocks = [

@@ -67,7 +67,7 @@ MANY = [
 def sparse(
     feedback: list[Feedback], num_inducing: int = 9, points: Tensor = X, **options: Any
 ) -> SparsePreferenceGP:
-    """A model of a prior that ``num_inducing`` points leave a good deal open of."""
+    """Makes a model of a prior that ``num_inducing`` points leave partly open."""
     model = SparsePreferenceGP(
         points, feedback=feedback, num_inducing=num_inducing, **options
     )
@@ -85,7 +85,7 @@ def known() -> SparsePreferenceGP:
 
 
 def assert_same(model: PreferenceGP, expected: PreferenceGP) -> None:
-    """Equal posteriors and evidences."""
+    """Compares posteriors and evidences."""
     moments_pair = moments(model, NEW), moments(expected, NEW)
     assert_same_moments(SparsePreferenceGP, *moments_pair)
     torch.testing.assert_close(
@@ -101,7 +101,7 @@ def learned(model: PreferenceGP) -> list[torch.nn.Parameter]:
 
 
 def all_inducing(model: SparsePreferenceGP, seed: int = 8) -> SparsePreferenceGP:
-    """The model with all its points as inducing points, in another order."""
+    """Gives the model all its points as inducing points, in another order."""
     points = model.datapoints
     generator = torch.Generator().manual_seed(seed)
     order = torch.randperm(points.shape[-2], generator=generator)
@@ -134,7 +134,7 @@ def test_few_points_are_all_inducing_points() -> None:
 
 
 def projected(model: SparsePreferenceGP, a: Tensor, b: Tensor) -> Tensor:
-    """The covariance of ``a`` and ``b`` by way of the inducing points."""
+    """Computes the covariance of ``a`` and ``b`` by way of the inducing points."""
     z, kernel = model.inducing_points, model.covar_module
     with torch.no_grad():
         first_covariance, right = kernel(a, z).to_dense(), kernel(z, b).to_dense()
@@ -222,7 +222,7 @@ def mixed() -> SparsePreferenceGP:
 
 
 def contradicted() -> SparsePreferenceGP:
-    """Answers that others make so unlikely that they bend the wrong way."""
+    """Makes answers that others make so unlikely that they bend the wrong way."""
     pairs = sets(30, 2, 40, 5)
     first, second = X[pairs].sum(-1).unbind(-1)
     strengths = torch.sigmoid(4 * (first - second))
@@ -512,7 +512,7 @@ STRENGTH = Strengths(torch.tensor([[0, 1]]), torch.tensor([0.3], dtype=DOUBLE))
 
 
 def statistics(model: PreferenceGP) -> Tensor:
-    """Two numbers that depend on all means and covariances at new points."""
+    """Computes two numbers that depend on all means and covariances."""
     posterior: Any = model.posterior(NEW)
     mean, covariance = (
         getattr(posterior.distribution, part) for part in ("mean", "covariance_matrix")

@@ -34,7 +34,7 @@ def integral(y, nu, mean, variance):
 
 
 def integral_of_factors(y, nu, mean, variance):
-    """The same by the likelihood, which looks about the peak first."""
+    """Integrates the same by the likelihood, which looks about the peak first."""
     parts = torch.broadcast_tensors(y, nu, mean, variance)
     answers, precision, *gaussian = (part.flatten() for part in parts)
     rows = point_rows(torch.zeros(len(answers), dtype=torch.long), 1, answers)

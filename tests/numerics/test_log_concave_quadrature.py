@@ -15,7 +15,7 @@ from botorch_pref.numerics.quadrature import log_concave_integral
 
 
 def log_sigmoid(z):
-    """``log sigma(z)`` and its first two derivatives."""
+    """Computes ``log sigma(z)`` and its first two derivatives."""
     win, loss = torch.sigmoid(z), torch.sigmoid(-z)
     return torch.nn.functional.logsigmoid(z), loss, -win * loss
 
@@ -96,7 +96,7 @@ POWERS = [
 
 
 def log_probability(link, scale, z):
-    """Log probability of a win and its slope, with the digits of mpmath."""
+    """Computes log probability of a win and its slope, with mpmath's digits."""
     if link == "logit":
         return -mp.log1p(mp.exp(-z)), 1 / (1 + mp.exp(z))
     win = mp.erfc(-z / scale / mp.sqrt(2)) / 2
@@ -105,7 +105,7 @@ def log_probability(link, scale, z):
 
 
 def power_truth(link, scale, wins, losses, mean, variance):
-    """The log integral, tilted mean and variance, in many digits."""
+    """Computes the log integral, tilted mean and variance, in many digits."""
     scale, mean, variance = mp.mpf(scale), mp.mpf(mean), mp.mpf(variance)
 
     sides = [(count, sign) for count, sign in ((wins, 1), (losses, -1)) if count]

@@ -21,7 +21,7 @@ def double(*values: float) -> Tensor:
 
 
 def log_integral(log_function, mean: float, deviation: float) -> Tensor:
-    """Trapezoidal rule over twelve deviations around both ends of where it may peak.
+    """Integrates over twelve deviations around both ends of where it may peak.
 
     Log slopes of at most 1 move the peak by at most the variance, and not across 0.
     """
@@ -36,7 +36,7 @@ def log_integral(log_function, mean: float, deviation: float) -> Tensor:
 
 
 def log_entropy(u: Tensor) -> Tensor:
-    """Entropy of a logistic answer through its relative precision in the tails."""
+    """Computes the entropy of a logistic answer, to relative precision in tails."""
     t = u.abs()
     return torch.log(torch.log1p(torch.exp(-t)) + t * torch.sigmoid(-t))
 

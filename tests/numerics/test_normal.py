@@ -49,7 +49,7 @@ def mp_hazard(x):
 
 
 def mp_interval(lower, upper):
-    """Log probability, minus the mean, variance - 1, minus the third moment."""
+    """Computes log probability, minus the mean, variance - 1, minus third moment."""
     low, high, sign = mp.mpf(lower), mp.mpf(upper), 1
     if low + high > 0:
         low, high, sign = -high, -low, -1

@@ -34,7 +34,7 @@ CASES = [
 def by_many_panels(
     wins: int, losses: int, mean: float, variance: float
 ) -> tuple[float, float, float]:
-    """Log integral, mean and variance of the product, in deviations of the Gaussian.
+    """Computes log integral, mean and variance of the product, in deviations.
 
     By twenty nodes on each panel between quarters of a unit and of a deviation.
     """

@@ -18,7 +18,7 @@ def double(*values: float) -> Tensor:
 
 
 def moments_at_thirty_digits(mean: float, deviation: float) -> float:
-    """``Var[Phi(u)]`` by quadrature over u, split where it bends."""
+    """Computes ``Var[Phi(u)]`` by quadrature over u, split where it bends."""
     with mp.workdps(30):
         m, t = mp.mpf(mean), mp.mpf(deviation)
         ends = m - 14 * t, m + 14 * t

@@ -13,7 +13,7 @@ DOUBLE = torch.float64
 
 
 def exact(mean: float, deviation: float) -> float:
-    """The closed form, with 60 digits; `test_the_closed_form` checks it."""
+    """Computes the closed form, with 60 digits; `test_the_closed_form` checks it."""
     with mpmath.workdps(60):
         m, a = mpmath.mpf(mean), mpmath.sqrt(3) * mpmath.mpf(deviation)
         angle = mpmath.atan2(a, abs(m))

@@ -41,7 +41,7 @@ def draw(interval, count, dtype, seed=0):
 
 
 def distance_moments(interval):
-    """Mean and sd of the distance to the bound nearest to the mass, by quadrature."""
+    """Computes mean and sd of the distance to the nearest bound, by quadrature."""
     mean, variance, lower, upper = interval
     bound = lower if abs(mean - lower) <= abs(mean - upper) else upper
     gap = abs(mean - bound) * (1 if lower <= mean <= upper else -1)

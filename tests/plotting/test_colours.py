@@ -26,7 +26,7 @@ VISION = {
         [0.004733, 0.691367, 0.303900],
     ],
 }
-"""What is seen of linear RGB (Machado, Oliveira and Fernandes 2009, severity 1)."""
+"""Matrices of what is seen of linear RGB (Machado, Oliveira and Fernandes 2009)."""
 
 TO_XYZ = [
     [0.4124564, 0.3575761, 0.1804375],

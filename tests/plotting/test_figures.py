@@ -17,7 +17,7 @@ ORANGE = torch.tensor([0xD5, 0x5E, 0x00]) / 255
 
 
 def count(image: torch.Tensor, colour: torch.Tensor) -> int:
-    """Number of pixels of a colour."""
+    """Counts the pixels of a colour."""
     return int(((image[..., :3] - colour).abs().amax(-1) < 0.01).sum())
 
 

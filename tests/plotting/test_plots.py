@@ -80,7 +80,7 @@ def model_of(kind: str) -> Any:
 
 
 def ensemble() -> FullyBayesianEPPreferenceGP:
-    """Three members, without the sampler that is slow to compile."""
+    """Makes three members, without the sampler that is slow to compile."""
     model = FullyBayesianEPPreferenceGP(X, Comparisons(PAIRS, TIES))
     generator = torch.Generator().manual_seed(5)
     model.load_mcmc_samples(
@@ -95,7 +95,7 @@ def ensemble() -> FullyBayesianEPPreferenceGP:
 
 
 def posterior_of(model: Model, points: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Mean and quantiles .025 and .975, each point by itself."""
+    """Computes mean and quantiles .025 and .975, each point by itself."""
     means, ends = [], []
     with torch.no_grad():
         for point in points:
@@ -109,7 +109,7 @@ def posterior_of(model: Model, points: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def band(axes: Axes) -> tuple[Tensor, Tensor]:
-    """Lower and upper ends of the one band, by increasing places."""
+    """Reads lower and upper ends of the one band, by increasing places."""
     (filled,) = [c for c in axes.collections if isinstance(c, PolyCollection)]
     (path,) = filled.get_paths()
     corners = torch.as_tensor(path.vertices)
@@ -118,7 +118,7 @@ def band(axes: Axes) -> tuple[Tensor, Tensor]:
 
 
 def segments(axes: Axes) -> Tensor:
-    """The lines between options, ``m x 2 x 2``."""
+    """Reads the lines between options, ``m x 2 x 2``."""
     lines = [c for c in axes.collections if isinstance(c, LineCollection)]
     collections = [
         s for c in lines if not c.get_label()[0].isalpha() for s in c.get_segments()
@@ -267,7 +267,7 @@ def test_choices_of_a_model_have_a_mark_each() -> None:
 
 
 def errorbars(axes: Axes) -> Tensor:
-    """Places, means and both ends of each bar, ``n x 4``."""
+    """Reads places, means and both ends of each bar, ``n x 4``."""
     rows = []
     for bar in (c for c in axes.containers if isinstance(c, ErrorbarContainer)):
         marks, _, (lines,) = bar

@@ -63,7 +63,7 @@ def test_wins_are_as_frequent_as_they_are_probable(posterior) -> None:
 
 
 def legacy_state() -> list[int]:
-    """The global state of NumPy, which BoTorch's pairwise samplers seed."""
+    """Reads the global state of NumPy, which BoTorch's pairwise samplers seed."""
     return np.random.get_state()[1].tolist()  # noqa: NPY002
 
 

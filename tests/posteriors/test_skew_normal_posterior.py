@@ -16,13 +16,13 @@ F64 = torch.float64
 
 
 def _half_normal_quantiles(count: int) -> Tensor:
-    """Midpoint quantiles of |N(0, 1)|: its moments to O(1 / count)."""
+    """Computes midpoint quantiles of |N(0, 1)|: its moments to O(1 / count)."""
     levels = (torch.arange(count, dtype=F64) + 0.5) / count
     return torch.special.ndtri(0.5 + 0.5 * levels)
 
 
 def _skew_normal(count: int, slopes: Tensor, within: Tensor) -> SkewNormalPosterior:
-    """``X = slopes |N(0, 1)| + N(0, within)``: one latent dimension, known shape."""
+    """Makes ``X = slopes |N(0, 1)| + N(0, within)``, a known shape."""
     latent = _half_normal_quantiles(count)
     means = latent.reshape(-1, *[1] * slopes.dim()) * slopes
     return SkewNormalPosterior(means, within)

@@ -25,7 +25,7 @@ BATCHES = {
 def _both(
     batch: tuple[int, ...], model_batch: tuple[int, ...], n: int, s: int, q: int = 4
 ) -> tuple[WeightedMoments, Moments, torch.Tensor]:
-    """Moments by weights and with the means that follow; and the features."""
+    """Makes moments by weights and with the means that follow; and the features."""
     generator = torch.Generator().manual_seed(len(batch) + n + s)
     shape = batch or model_batch
 

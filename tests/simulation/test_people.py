@@ -28,12 +28,12 @@ def reversed_total(X: torch.Tensor) -> torch.Tensor:
 
 
 def deviation(law: float, number: int) -> float:
-    """Four standard deviations of a share."""
+    """Computes four standard deviations of a share."""
     return 4 * math.sqrt(law * (1 - law) / number)
 
 
 def first_place(utilities: list[float], sigma: float, place: int) -> float:
-    """Thurstone's probability that an option is perceived as the best."""
+    """Computes Thurstone's probability that an option is perceived as the best."""
     rivals = [u for i, u in enumerate(utilities) if i != place]
 
     def density(x: float) -> float:

@@ -19,7 +19,7 @@ def number(tensor):
 
 
 def phi_between(lower, upper):
-    """``Phi(upper) - Phi(lower)`` with digits in both tails."""
+    """Computes ``Phi(upper) - Phi(lower)`` with digits in both tails."""
     if lower > -upper:
         lower, upper = -upper, -lower
     return (mp.erfc(-upper / mp.sqrt(2)) - mp.erfc(-lower / mp.sqrt(2))) / 2
@@ -81,7 +81,7 @@ def beta_density(y):
 
 
 def tilted_moments(case, mean, variance):
-    """Log normaliser, mean shift and variance change of the tilted density."""
+    """Computes log normaliser, mean shift and variance change of the tilted density."""
     scale = math.sqrt(variance)
     mean, variance = mp.mpf(mean), mp.mpf(variance)
 

@@ -34,21 +34,21 @@ RANKINGS = Rankings(torch.tensor([[2, 0, 1], [2, 1, 3], [0, 3, -1]]))
 
 
 def nodes(count: int = 48) -> tuple[Tensor, Tensor]:
-    """Gauss-Hermite nodes and weights of a standard normal, by Golub and Welsch."""
+    """Computes Gauss-Hermite nodes and weights of a normal, by Golub and Welsch."""
     off = torch.arange(1, count, dtype=torch.float64).sqrt()
     values, vectors = torch.linalg.eigh(off.diag(1) + off.diag(-1))
     return values, vectors[0].square()
 
 
 def best_of(f: Tensor, winner: int, losers: list[int]) -> Tensor:
-    """Log P(winner is heard as the best), integrating its own noise."""
+    """Computes log P(winner is heard as the best), integrating its own noise."""
     t, w = nodes()
     gaps = (f[:, [winner]] - f[:, losers]) / math.sqrt(NOISE)
     return (log_ndtr(gaps.unsqueeze(-1) + t).sum(-2) + w.log()).logsumexp(-1)
 
 
 def middle(f: Tensor, first: int, second: int, third: int) -> Tensor:
-    """Log P(first > second > third), integrating the noise of the middle one."""
+    """Computes log P(first > second > third), by the noise of the middle one."""
     t, w = nodes()
     scale = math.sqrt(NOISE)
     above = log_ndtr((f[:, [first]] - f[:, [second]]) / scale - t)
@@ -151,7 +151,7 @@ def _lines(f: Tensor, answers: LineChoices, law: Any, noise: float) -> Tensor:
 
 
 def logistic_stop(f: Tensor, points: Tensor, stop: float) -> Tensor:
-    """Log P(a stop) of a softmax over the parts of the line nearest to positions."""
+    """Computes log P(a stop) of a softmax over nearest parts of the line."""
     steps = (0.0, -0.1, -0.3, 0.1, 0.3)
     positions = [*(stop + step for step in steps), 0.0, 1.0]
     order = sorted((points >= 0).nonzero()[:, 0].tolist(), key=positions.__getitem__)
@@ -165,7 +165,7 @@ def logistic_stop(f: Tensor, points: Tensor, stop: float) -> Tensor:
 def stop_between(
     f: Tensor, points: Tensor, stop: float, law: Any, noise: float
 ) -> Tensor:
-    """Log P(a stop, and not one position on either side of it).
+    """Computes log P(a stop, and not one position on either side of it).
 
     The noise is Markov along the line: given that of the stop, that of one side is
     independent of that of the other.
@@ -202,7 +202,7 @@ _LOG_PROBABILITIES: dict[type[Feedback], Callable[..., Tensor]] = {
 def log_probabilities(
     f: Tensor, answers: Feedback, law: Any, noise: float = NOISE
 ) -> Tensor:
-    """Of each answer under a likelihood of this noise, given utilities.
+    """Computes log probabilities of answers under a likelihood of this noise.
 
     Args:
         f: ``num_draws x n``.

@@ -15,7 +15,7 @@ class WeightTruth(NamedTuple):
 
 
 def log_density(weights, items, eta):
-    """Log likelihood plus log prior; ``items`` are ``L x k x d``, the chosen first.
+    """Sums log likelihood and log prior; ``items`` are ``L x k x d``, chosen first.
 
     Items of NaN are absent.
     """
@@ -27,7 +27,7 @@ def log_density(weights, items, eta):
 
 
 def on_a_grid(items, eta, half_width, steps=161):
-    """The posterior of two weights, by the trapezoidal rule."""
+    """Computes the posterior of two weights, by the trapezoidal rule."""
     line = np.linspace(-half_width, half_width, steps)
     weights = np.stack(np.meshgrid(line, line, indexing="ij"), -1).reshape(-1, 2)
     log_p = log_density(weights, items, eta)
@@ -40,7 +40,7 @@ def on_a_grid(items, eta, half_width, steps=161):
 
 
 def by_a_long_run(items, eta, centre, covariance, draws=500, chains=8, seed=0):
-    """The posterior by Hamiltonian Monte Carlo, whitened by a guess of it."""
+    """Samples the posterior by Hamiltonian Monte Carlo, whitened by a guess."""
     random, d = np.random.default_rng(seed), len(centre)
     root = np.linalg.cholesky(covariance)
 

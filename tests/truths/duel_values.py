@@ -26,13 +26,13 @@ def entropy(p: Tensor) -> Tensor:
 
 
 def differences(centers: Tensor, scale: float, pair: Tensor) -> tuple[Tensor, float]:
-    """Means and the deviation of the difference of utilities."""
+    """Computes means and the deviation of the difference of utilities."""
     step = pair[0] - pair[1]
     return centers @ step, scale * float(step.norm())
 
 
 def density(centers: Tensor, scale: float, pair: Tensor) -> tuple[Tensor, Tensor]:
-    """A grid of differences of utilities, and their density."""
+    """Makes a grid of differences of utilities, and their density."""
     means, deviation = differences(centers, scale, pair)
     ends = float(means.min()) - 10 * deviation, float(means.max()) + 10 * deviation
     u = torch.linspace(*ends, 40_001, dtype=torch.double)
@@ -43,7 +43,7 @@ def density(centers: Tensor, scale: float, pair: Tensor) -> tuple[Tensor, Tensor
 
 
 def information(win: Win, centers: Tensor, scale: float, pair: Tensor) -> Value:
-    """``h(P) - E[h]``."""
+    """Computes ``h(P) - E[h]``."""
     u, weight = density(centers, scale, pair)
     p = win(u)
     remaining = torch.trapezoid(entropy(p) * weight, u)
@@ -51,7 +51,7 @@ def information(win: Win, centers: Tensor, scale: float, pair: Tensor) -> Value:
 
 
 def probable_information(k: float) -> Callable[..., Value]:
-    """``k log P + h(P) - E[h]``."""
+    """Makes ``k log P + h(P) - E[h]``."""
 
     def value(win: Win, centers: Tensor, scale: float, pair: Tensor) -> Value:
         u, weight = density(centers, scale, pair)
@@ -62,7 +62,7 @@ def probable_information(k: float) -> Callable[..., Value]:
 
 
 def win_variance(win: Win, centers: Tensor, scale: float, pair: Tensor) -> Value:
-    """``Var[g(u)]``."""
+    """Computes ``Var[g(u)]``."""
     u, weight = density(centers, scale, pair)
     p = win(u)
     mean = torch.trapezoid(p * weight, u)
@@ -71,7 +71,7 @@ def win_variance(win: Win, centers: Tensor, scale: float, pair: Tensor) -> Value
 
 
 def improvement(win: Win, centers: Tensor, scale: float, pair: Tensor) -> Value:
-    """``E[max(u, 0)]``; the kink costs the square of a step of the grid."""
+    """Computes ``E[max(u, 0)]``; the kink costs the square of a step of the grid."""
     u, weight = density(centers, scale, pair)
     step = float(u[1] - u[0])
     value = float(torch.trapezoid(u.clamp_min(0.0) * weight, u))
@@ -79,7 +79,7 @@ def improvement(win: Win, centers: Tensor, scale: float, pair: Tensor) -> Value:
 
 
 def tailed_improvement(win: Win, centers: Tensor, scale: float, pair: Tensor) -> Value:
-    """``E[max(t, 0)]`` of Student's t: the integral of ``P(t > u)`` over u above 0."""
+    """Computes ``E[max(t, 0)]`` of Student's t, the integral of ``P(t > u)``."""
     means, deviation = differences(centers, scale, pair)
     parts = [
         quad(lambda u, m=m: student.sf((u - m) / deviation, 3), 0, math.inf, limit=200)
@@ -90,7 +90,7 @@ def tailed_improvement(win: Win, centers: Tensor, scale: float, pair: Tensor) ->
 
 
 def upper_end(level: float) -> Callable[..., Value]:
-    """The upper end of the shortest interval that has the level."""
+    """Makes the upper end of the shortest interval that has the level."""
 
     def value(win: Win, centers: Tensor, scale: float, pair: Tensor) -> Value:
         means, deviation = differences(centers, scale, pair)
@@ -109,7 +109,7 @@ def upper_end(level: float) -> Callable[..., Value]:
 
 
 def knowledge(choices: Tensor) -> Callable[..., Value]:
-    """The gain of the best mean: ``E[f(x) | u]`` is linear in ``u``, by components."""
+    """Makes the gain of the best mean: ``E[f(x) | u]`` is linear in ``u``."""
 
     def value(win: Win, centers: Tensor, scale: float, pair: Tensor) -> Value:
         candidates = torch.cat([choices, pair])

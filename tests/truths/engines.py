@@ -20,7 +20,7 @@ Solver = Callable[..., GaussianSolution]
 
 
 def solver_of(engine: Engine, name: str) -> Solver:
-    """From ``K``, ``m``, factors and perhaps sites to start from to the solution."""
+    """Makes a function from ``K``, ``m``, factors and sites to the solution."""
 
     def solve(
         covar: Tensor, mean: Tensor, factors: Factors, sites: Sites | None = None

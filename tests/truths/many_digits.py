@@ -23,14 +23,14 @@ class Found(NamedTuple):
 
 
 def exact(values: Tensor) -> Any:
-    """A tensor as a matrix of mpmath, or a vector as a list."""
+    """Converts a tensor to a matrix of mpmath, or a vector to a list."""
     if values.dim() == 1:
         return [mp.mpf(v) for v in values.tolist()]
     return mp.matrix([[mp.mpf(v) for v in row] for row in values.tolist()])
 
 
 def box_partition(lower: Any, upper: Any, noise: Any, mean: Any, variance: Any) -> Any:
-    """Log mass of ``N(mean, variance + noise)`` in a box, and two derivatives in it."""
+    """Computes log mass of ``N(mean, variance + noise)`` in a box, two derivatives."""
     scale = mp.sqrt(variance + noise)
     below, above = (lower - mean) / scale, (upper - mean) / scale
     if below > 0:  # The tail that is not next to 1.
@@ -49,7 +49,7 @@ def box_partition(lower: Any, upper: Any, noise: Any, mean: Any, variance: Any) 
 
 
 def conditioned(covariance: Any, tau: Sequence[Any], shift: Sequence[Any]) -> Any:
-    """``Sigma``, the forces ``(I + T C)^-1 s`` and ``log |I + T C|``."""
+    """Computes ``Sigma``, the forces ``(I + T C)^-1 s`` and ``log |I + T C|``."""
     system = mp.eye(len(tau)) + mp.diag(tau) * covariance
     inverse = system**-1
     return covariance * inverse, inverse * mp.matrix(shift), mp.log(mp.det(system))
@@ -63,7 +63,7 @@ def expectation_propagation(
     nu: Sequence[Any],
     tolerance: float = 1e-11,
 ) -> Found:
-    """The fixed point next to some sites, from parallel sweeps.
+    """Finds the fixed point next to some sites, from parallel sweeps.
 
     Args:
         covariance: ``C``, of the rows.
@@ -101,7 +101,7 @@ def laplace(
     start: Sequence[Any],
     tolerance: float = 1e-14,
 ) -> Found:
-    """The mode next to some utilities of the rows, from Newton's steps.
+    """Finds the mode next to some utilities of the rows, from Newton's steps.
 
     Args:
         covariance: ``C``, of the rows.
@@ -135,7 +135,7 @@ class Moments(NamedTuple):
 def predict(
     posterior: Found, covariance: Any, design: Any, cross: Any, prior: Any
 ) -> Moments:
-    """The posterior at some points.
+    """Computes the posterior at some points.
 
     Args:
         posterior: The solution.

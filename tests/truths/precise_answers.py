@@ -36,7 +36,7 @@ class Errors(NamedTuple):
 
 
 def problem(name: str, ratio: float, dtype: torch.dtype, seed: int = 1) -> Problem:
-    """Answers heard with unit noise.
+    """Makes answers heard with unit noise.
 
     Args:
         name: Of ``SIZES``.
@@ -83,12 +83,12 @@ def problem(name: str, ratio: float, dtype: torch.dtype, seed: int = 1) -> Probl
 
 
 def solve(engine: Engine, problem: Problem) -> GaussianSolution:
-    """What the engine finds."""
+    """Returns what the engine finds."""
     return engine(problem.covar[:-1, :-1], problem.mean, problem.factors)
 
 
 def errors(problem: Problem, solution: GaussianSolution, by: str) -> Errors:
-    """How far a result is from that of the same engine in many digits.
+    """Computes how far a result is from that of the same engine in many digits.
 
     Args:
         problem: The problem.

@@ -29,7 +29,7 @@ def central_slopes(
 
 
 def gradients(values: Tensor, points: Tensor) -> Tensor:
-    """Of each of some values in the points, by automatic differentiation."""
+    """Computes the gradient of each of some values in the points, by autograd."""
     rows = [torch.autograd.grad(v, points, retain_graph=True)[0] for v in values]
     return torch.stack(rows)
 
@@ -37,7 +37,7 @@ def gradients(values: Tensor, points: Tensor) -> Tensor:
 def differences(
     function: Callable[[Tensor], Tensor], points: Tensor, step: float = 1e-3
 ) -> Tensor:
-    """The Jacobian from four values a coordinate, up to fourth powers of the step."""
+    """Computes the Jacobian from four values a coordinate, to fourth powers."""
     out = []
     with torch.no_grad():
         for i in range(points.numel()):
@@ -52,7 +52,7 @@ def differences(
 def assert_right(
     function: Callable[[Tensor], Tensor], points: Tensor, atol: float = 1e-5
 ) -> None:
-    """The gradients of a function's values are those of its differences, not zero."""
+    """Compares the gradients of a function's values with differences, not zero."""
     leaf = points.clone().requires_grad_()
     actual, expected = gradients(function(leaf), leaf), differences(function, points)
     torch.testing.assert_close(actual, expected, rtol=1e-5, atol=atol)
@@ -62,7 +62,7 @@ def assert_right(
 def assert_right_along(
     function: Callable[[Tensor], Tensor], points: Tensor, atol: float = 1e-5
 ) -> None:
-    """In one direction that no two coordinates have the same part in."""
+    """Compares in one direction that no two coordinates have the same part in."""
     direction = uniform(*points.shape, seed=8) - 0.5
     zero = torch.zeros(1, dtype=torch.float64)
     assert_right(lambda t: function(points + t * direction), zero, atol)

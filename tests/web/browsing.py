@@ -59,7 +59,7 @@ PATIENCE = 60.0
 
 
 def missing() -> str | None:
-    """What a browser test lacks; None if it lacks nothing."""
+    """Names what a browser test lacks; None if it lacks nothing."""
     if not any(map(shutil.which, BROWSERS)):
         return f"there is none of {', '.join(BROWSERS)}"
     return None if shutil.which("chromedriver") else "there is no chromedriver"
@@ -85,7 +85,7 @@ def browser() -> Iterator[WebDriver]:
 
 @contextmanager
 def serving(app: Any, port: int = 0) -> Iterator[str]:
-    """The address of an application that is served in a thread."""
+    """Serves an application in a thread, at the address that it yields."""
     with socket.socket() as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(("127.0.0.1", port))
@@ -103,7 +103,7 @@ def serving(app: Any, port: int = 0) -> Iterator[str]:
 
 
 def until(happened: Callable[[], Any]) -> Any:
-    """What a function returns as soon as that is true."""
+    """Returns what a function returns as soon as that is true."""
     end = time.monotonic() + PATIENCE
     while not (outcome := happened()):
         assert time.monotonic() < end, f"{happened} never happened"
@@ -146,7 +146,7 @@ class Visitor:
         self.settled()
 
     def settled(self) -> str:
-        """The number in the log of the question on display, once it can be answered."""
+        """Returns the number of the question on display, once it can be answered."""
         return until(self._question)
 
     def _question(self) -> str | None:
@@ -157,7 +157,7 @@ class Visitor:
         return self.driver.execute_script(script)
 
     def index(self) -> int:
-        """The number of the question on display."""
+        """Returns the number of the question on display."""
         return int(self.settled())
 
     def click(self, text: str, within: str = "body") -> None:
@@ -168,7 +168,7 @@ class Visitor:
         target.click()
 
     def button(self, text: str, within: str = "body") -> WebElement:
-        """What can be clicked and begins with a text, within what a selector finds."""
+        """Finds what can be clicked and begins with a text, within a selector."""
         kinds = "button, summary, [role=menuitem], [role=radio]"
         # Each element that is asked is two calls of the browser: ask few of them.
         having = """
@@ -217,25 +217,25 @@ class Visitor:
         self.settled()
 
     def all(self, selector: str) -> list[WebElement]:
-        """What a selector of CSS finds."""
+        """Finds what a selector of CSS does."""
         return self.driver.find_elements(By.CSS_SELECTOR, selector)
 
     def text(self) -> str:
         return self.driver.find_element(By.TAG_NAME, "body").text
 
     def is_usable(self) -> None:
-        """All fits, can be tapped, and has a name."""
+        """Checks that all fits, can be tapped, and has a name."""
         assert self.fits()
         assert self.small_targets() == []
         assert self.nameless() == []
 
     def fits(self) -> bool:
-        """Whether nothing makes the page scroll sideways."""
+        """Tells whether nothing makes the page scroll sideways."""
         script = "return document.documentElement.scrollWidth <= innerWidth"
         return bool(self.driver.execute_script(script))
 
     def small_targets(self) -> list[str]:
-        """What can be tapped and is less than 44 px high or wide."""
+        """Lists what can be tapped and is less than 44 px high or wide."""
         script = """
             return [...document.querySelectorAll("button, summary, select, input, a")]
                 .filter((e) => e.checkVisibility())
@@ -246,7 +246,7 @@ class Visitor:
         return list(self.driver.execute_script(script))
 
     def nameless(self) -> list[dict[str, Any]]:
-        """What a screen reader could operate and not name."""
+        """Lists what a screen reader could operate and not name."""
         operated = {"button", "link", "slider", "textbox", "combobox", "radio", "image"}
         nodes = self._cdp("Accessibility.getFullAXTree")["nodes"]
         return [

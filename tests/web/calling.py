@@ -39,7 +39,7 @@ class Page:
         return reply.json()
 
     def ask(self, rater: str | None = None) -> dict[str, Any]:
-        """The question that a rater is asked, however long a busy machine takes."""
+        """Gets the question that a rater is asked, however busy the machine is."""
         keywords = {} if rater is None else {"rater": rater}
         tries = (self.client.get("/api/question", params=keywords) for _ in range(20))
         reply = next(
@@ -51,7 +51,7 @@ class Page:
         return reply.json()
 
     def answer(self, rater: str | None = None, **answer: Any) -> int:
-        """Answers the question on display; its number."""
+        """Answers the question on display, and returns its number."""
         index = self.ask(rater)["question"]
         self.post("answer", question=index, rater=rater, **(answer or {"winner": 0}))
         return index

@@ -1,4 +1,4 @@
-"""What Ax does to Ax and to pandas is not ours to mend, as in the tests of `ax`."""
+"""Shared fixtures of the page; warnings of Ax are let pass, as in tests of `ax`."""
 
 import warnings
 from collections.abc import Callable, Iterator

@@ -33,12 +33,12 @@ def create(storage: Path, **settings: Any) -> PreferenceExperiment:
 
 
 def stored(storage: Path) -> PreferenceExperiment:
-    """The experiment as another process would find it."""
+    """Opens the experiment as another process would find it."""
     return PreferenceExperiment.resume("tea", storage=storage)
 
 
 def log(experiment: PreferenceExperiment) -> list[tuple[str, int, dict[str, Any]]]:
-    """What happened, without questions and times: kind, question, what was said."""
+    """Lists what happened, without times: kind, question, what was said."""
     return [
         (event.kind, event.question, {**event.fields, "rater": event.what.get("rater")})
         for event in experiment.log.events

@@ -654,7 +654,7 @@ def test_a_question_that_was_chosen_long_ahead_is_chosen_anew(
     monkeypatch.setattr(repeated_calls, "MAX_MISSING", 3)
 
     def after_break(answers: int) -> tuple[int, int]:
-        """The number of the question that was ahead, and of the one that came."""
+        """Returns the numbers of the question ahead, and of the one that came."""
         displayed = page.ask("ann")["question"]
         until(lambda: len(page.experiment.pending) == 2)
         ahead = page.experiment.pending[1].index

@@ -49,7 +49,7 @@ Open = Callable[..., Visitor]
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """Where the experiment is kept."""
+    """The place where the experiment is kept."""
     return tmp_path / "tea.db"
 
 
@@ -76,7 +76,7 @@ def visit(driver: WebDriver, place: Path) -> Iterator[Open]:
 
 
 def kept(place: Path) -> list[tuple[str, int, dict[str, Any]]]:
-    """What happened, of nobody in particular, as another process finds it."""
+    """Lists what happened, of nobody in particular, as another process finds it."""
     return [
         (kind, index, {k: v for k, v in answer.items() if k != "rater"})
         for kind, index, answer in log(stored(place))
@@ -756,7 +756,7 @@ COVERED = """
     };
     return [...operated].filter((e) => e.checkVisibility()).flatMap(over);
 """
-"""What lies over something that can be operated."""
+"""Script that finds what lies over something that can be operated."""
 
 
 def test_nothing_lies_over_a_button(visit: Open) -> None:
@@ -1027,7 +1027,7 @@ WRONG_MEDIA = {
 def before_it_settles(
     driver: WebDriver, experiment: PreferenceExperiment, show: Callable[..., Any]
 ) -> Iterator[Visitor]:
-    """Somebody before a page of duels that is still loading."""
+    """Opens a page of duels that is still loading."""
     visitor = Visitor(driver, *DESK)
     with serving(make_app(experiment, show=show, size=2)) as address:
         driver.get(address)

@@ -1,4 +1,4 @@
-"""What is measured and not chosen: each person is asked where she is."""
+"""Contexts, measured and not chosen: each person is asked where she is."""
 
 import json
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ def page(tmp_path) -> Iterator[Page]:
 
 
 def asked(page: Page, context: dict[str, str] | None, rater: str = "ann") -> Any:
-    """The question that somebody is asked in a context."""
+    """Gets the question that somebody is asked in a context."""
     stated = {} if context is None else {"context": json.dumps(context)}
     replies = (
         page.client.get("/api/question", params={"rater": rater, **stated})

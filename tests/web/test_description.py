@@ -30,7 +30,7 @@ def described(page: Page) -> dict[str, Any]:
 
 
 def check_against(whole: dict[str, Any], schema: Any, value: Any) -> None:
-    """By another library, which knows the references of the whole."""
+    """Checks by another library, which knows the references of the whole."""
     jsonschema.validate(value, {**whole, **schema}, jsonschema.Draft202012Validator)
 
 
@@ -104,7 +104,7 @@ def test_what_is_read_is_described_to_the_last_key(page: Page) -> None:
 
 @pytest.fixture
 def address(experiment: PreferenceExperiment) -> Iterator[str]:
-    """Of a server of the experiment, which is asked for a token."""
+    """The address of a server of the experiment, which is asked for a token."""
     app = make_app(experiment, token=TOKEN, size=2)
     config = uvicorn.Config(app, "127.0.0.1", port=0, log_level="error")
     server = uvicorn.Server(config)

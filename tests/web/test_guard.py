@@ -1,4 +1,4 @@
-"""What the server refuses, of which nothing is stored."""
+"""Refusals of the server, of which nothing is stored."""
 
 import json
 import socket

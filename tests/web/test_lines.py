@@ -143,7 +143,7 @@ def slider(visitor: Visitor) -> WebElement:
 
 
 def table(visitor: Visitor) -> dict[str, str]:
-    """The rows that can be seen."""
+    """Reads the rows that can be seen."""
     rows = (row for row in visitor.all(".bp-table tr") if row.is_displayed())
     return {
         row.find_element(By.TAG_NAME, "th").text: row.find_element(
@@ -251,7 +251,7 @@ def test_a_screen_reader_says_what_moves_and_what_was_kept(visit: Open) -> None:
     visitor = visit()
 
     def spoken(role: str) -> list[dict[str, Any]]:
-        """What Chromium tells assistive technology of parts of a role."""
+        """Lists what Chromium tells assistive technology of parts of a role."""
         tree = visitor.driver.execute_cdp_cmd("Accessibility.getFullAXTree", {})
         nodes = (node for node in tree["nodes"] if not node["ignored"])
         return [node for node in nodes if node["role"]["value"] == role]

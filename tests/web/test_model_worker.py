@@ -1,4 +1,4 @@
-"""What another process chooses and finds is what would be chosen and found here."""
+"""Choices and findings of another process, which are those made here."""
 
 import json
 import pickle
@@ -53,13 +53,13 @@ def test_the_choice_is_the_same_elsewhere(tmp_path: Path, answers: int) -> None:
 
 
 def few(storage: Path) -> PreferenceExperiment:
-    """An experiment of two options."""
+    """Makes an experiment of two options."""
     integer = RangeParameterConfig(name="x", parameter_type="int", bounds=(0, 1))
     return PreferenceExperiment.create("few", parameters=[integer], storage=storage)
 
 
 def warn(number: int) -> int:
-    """Something that models do."""
+    """Warns as models do."""
     warnings.warn(f"did not converge {number}", InferenceWarning, stacklevel=2)
     return number
 

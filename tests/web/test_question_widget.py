@@ -18,7 +18,7 @@ STATIC = Path(botorch_pref.__file__).parent / "web" / "static"
 
 
 class Script:
-    """What the script does in a notebook's page."""
+    """Script that acts in a notebook's page."""
 
     def __init__(self, widget: QuestionWidget, patch: pytest.MonkeyPatch) -> None:
         self._widget = widget

@@ -31,7 +31,7 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
 
 
 def interpreter(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """What another interpreter does with these arguments, in a folder."""
+    """Runs another interpreter with these arguments, in a folder."""
     return subprocess.run(
         [sys.executable, *arguments],
         capture_output=True,
@@ -482,7 +482,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def serve_commands(name: str) -> list[list[str]]:
-    """The arguments of each command that serves and makes an experiment."""
+    """Reads the arguments of each command that serves and makes an experiment."""
     text = (ROOT / name).read_text(encoding="utf-8").replace("\\\n", " ")
     commands = re.findall(r"python -m botorch_pref (serve .*--parameter.*)", text)
     return [shlex.split(line) for line in commands]

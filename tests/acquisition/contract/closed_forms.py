@@ -17,7 +17,7 @@ CLOSED = {name: entry for name, entry in ACQUISITIONS.items() if not entry.drawn
 
 
 def each(**chosen: bool) -> pytest.MarkDecorator:
-    """Those whose entries say this."""
+    """Parametrises a test by the closed forms whose entries say this."""
     closed_forms = {
         name: entry
         for name, entry in CLOSED.items()

@@ -20,7 +20,7 @@ from botorch_pref.posteriors import SkewNormalPosterior
 
 
 def probit(noise: float):
-    """The probability of a win, in double precision, of a noise in each item."""
+    """Makes the probability of a win, in double precision, of a noise in each item."""
     return lambda u: torch.from_numpy(ndtr((u / (2 * noise) ** 0.5).numpy()))
 
 

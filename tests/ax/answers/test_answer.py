@@ -1,4 +1,4 @@
-"""What can be said of options, and as which data it is kept."""
+"""Fields of answers about options, and the data as which they are kept."""
 
 import json
 from dataclasses import fields

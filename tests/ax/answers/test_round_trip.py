@@ -1,4 +1,4 @@
-"""What an experiment exports, another one records: the same answers."""
+"""Exports of experiments, which another one records: the same answers."""
 
 import itertools
 import tempfile
@@ -41,7 +41,7 @@ FRACTIONS = st.floats(1e-9, 1 - 1e-9)
 
 
 def said_of(draw: Any, size: int) -> dict[str, Any]:
-    """Something that can be said of so many options."""
+    """Draws something that can be said of so many options."""
     failed = draw(st.none() | st.sets(st.integers(0, size - 1)))
     valid = [i for i in range(size) if i not in (failed or ())]
     ways: list[dict[str, Any]] = [{}]
@@ -94,7 +94,7 @@ def created(path: Path) -> PreferenceExperiment:
 
 
 def kept(experiment: PreferenceExperiment) -> list[tuple[list[dict], dict]]:
-    """Options in their order, and everything that was said of them."""
+    """Lists options in their order, and everything that was said of them."""
     errors = []
     for question in experiment.log.questions:
         event = question.standing

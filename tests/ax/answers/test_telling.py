@@ -18,7 +18,7 @@ def experiment(tmp_path) -> PreferenceExperiment:
 
 
 def rows(experiment: PreferenceExperiment, index: int) -> dict[str, list[float]]:
-    """Values of each metric, of the options as they were shown."""
+    """Lists values of each metric, of the options as they were shown."""
     data = experiment.experiment.lookup_data(trial_indices={index}).df
     names = experiment.question(index).names
     metrics = data.set_index("arm_name").groupby("metric_name")["mean"]

@@ -16,7 +16,7 @@ THRESHOLD = 0.5
 
 
 def within_the_threshold(f: Tensor) -> Tensor:
-    """Probability that all options are heard within the threshold of each other.
+    """Computes the probability that all options are heard within the threshold.
 
     Each is heard once, with noise of deviation 1: an integral over the lowest one.
     """
@@ -33,7 +33,7 @@ def within_the_threshold(f: Tensor) -> Tensor:
 
 
 def spreads(f: Tensor, weights: Tensor) -> Tensor:
-    """Root mean square of each difference of two utilities."""
+    """Computes the root mean square of each difference of two utilities."""
     pairs = torch.tensor([*combinations(range(f.shape[-1]), 2)])
     squares = (f[:, pairs[:, 0]] - f[:, pairs[:, 1]]).square()
     return (weights @ squares / weights.sum()).sqrt()

@@ -1,4 +1,4 @@
-"""Which options are shown."""
+"""Options of the questions that are asked."""
 
 import itertools
 import shutil
@@ -350,7 +350,7 @@ def test_the_strategy_of_an_experiment_goes_on_where_it_stands(tmp_path) -> None
 
 
 def of_four(storage: Path, **settings: Any) -> PreferenceExperiment:
-    """An experiment with three answers about four options, of which a model chooses."""
+    """Makes an experiment with three answers about four options, for a model."""
     experiment = create(storage, **{"initial": 3, "repeat_rate": 0, **settings})
     for number in range(3):
         experiment.tell(experiment.ask(4), best=number, rater="ann")

@@ -45,7 +45,7 @@ class Worth(AcquisitionFunction):
 
 
 def limited(coefficients: list[float], limit: float, **space) -> DesignSpace:
-    """Designs of the mixed space with a sum of at most some limit."""
+    """Makes designs of the mixed space with a sum of at most some limit."""
     places = torch.arange(len(coefficients))
     constraint = places, -torch.tensor(coefficients, dtype=D), -limit
     return DesignSpace.from_bounds(

@@ -1,4 +1,4 @@
-"""How many options a question has where nobody says how many."""
+"""Numbers of options of a question where nobody says how many."""
 
 from typing import Any
 

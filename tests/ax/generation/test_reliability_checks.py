@@ -18,7 +18,7 @@ WINNERS = (PAIRS - 0.3).square().sum(-1).argmin(-1)
 
 
 def answered(storage: Path, **settings: Any) -> PreferenceExperiment:
-    """An experiment with eight duels that a coin explains nearly as well."""
+    """Makes an experiment with eight duels that a coin explains nearly as well."""
     experiment = PreferenceExperiment.create(
         "checks",
         parameters=[real("x"), real("y")],

@@ -16,7 +16,7 @@ def squared(x, y, widths) -> float:
 
 
 def alike(question, second_question, widths) -> float:
-    """The smallest level at which each option of either has one of the other."""
+    """Finds the smallest level at which each option of either has one of the other."""
     distance = max(
         min(squared(x, y, widths) for y in second_question) for x in question
     )

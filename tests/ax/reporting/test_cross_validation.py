@@ -48,7 +48,7 @@ def duels(tmp_path_factory) -> PreferenceExperiment:
 
 
 def win_probability_by_hand(train, winner, loser) -> float:
-    """Under lapses, with noise and hyper-parameters fitted to the other answers."""
+    """Computes a win under lapses, with a model fitted to the other answers."""
     points = list(dict.fromkeys(p for pair in train for p in reversed(pair)))
     X = torch.tensor(points, dtype=torch.float64) / 2
     index = torch.tensor([[points.index(p) for p in pair] for pair in train])
@@ -158,7 +158,7 @@ def test_folds_that_cannot_be_are_refused(duels, num_folds) -> None:
 
 
 def two_draws(model: FullyBayesianPreferenceGP, **_options: object) -> None:
-    """Hyper-parameters where they start and a little away from there."""
+    """Loads hyper-parameters where they start and a little away from there."""
     model.load_mcmc_samples(
         {
             name: torch.stack([p.detach(), p.detach() + 0.5])

@@ -35,7 +35,7 @@ def intervals(
 
 
 def averaged_mean(model: Any, points: Tensor) -> Tensor:
-    """Mean over plausible models, each in units of its noise, in those of the model."""
+    """Averages the mean over plausible models, each in units of its noise."""
     members, unit = plausible_models(model), model.likelihood.noise.sqrt()
     with torch.no_grad():
         means = [
@@ -57,7 +57,7 @@ def duels(axes: Axes) -> list[Any]:
 
 
 def bars(axes: Axes, number: int = 0) -> tuple[Tensor, Tensor]:
-    """Means, and the ends of bars, ``n x 2``."""
+    """Reads means, and the ends of bars, ``n x 2``."""
     marks, _, (lines,) = axes.containers[number]
     ends = torch.stack([torch.as_tensor(s)[:, 1] for s in lines.get_segments()])
     means = [float(y) for y in marks.get_ydata()]

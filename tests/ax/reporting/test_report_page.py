@@ -14,7 +14,7 @@ BAD = "<b>&\"'"
 
 
 def report_of(**tables) -> Report:
-    """A report about three options, of which one has a name that markup would be."""
+    """Makes a report about three options, one with a name that markup would be."""
     options = DataFrame(
         {
             "dose": [4.0, 5.5, 7.0],

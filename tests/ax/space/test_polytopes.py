@@ -22,7 +22,7 @@ Rows = list[tuple[np.ndarray, float]]
 
 
 def random_space(seed: int, share_whole: float = 0.0) -> tuple[list, Rows]:
-    """Parameters of different sizes, and inequalities about a point among them.
+    """Draws parameters of different sizes, and inequalities about a point in them.
 
     The room that inequalities leave is anything from none, by two of them, to a lot.
     """

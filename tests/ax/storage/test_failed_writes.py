@@ -18,7 +18,7 @@ Failure = Callable[[Path, pytest.MonkeyPatch], Iterator[None]]
 
 @contextmanager
 def locked(path: Path, _patch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Another process has the database, longer than this one waits."""
+    """Locks the database by another process, longer than this one waits."""
     connection = sqlite3.connect(path)
     connection.execute("BEGIN EXCLUSIVE")
     try:
@@ -29,7 +29,7 @@ def locked(path: Path, _patch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @contextmanager
 def broken_disk(_path: Path, patch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The disk fails in the middle of a write, and while it is read."""
+    """Lets the disk fail in the middle of a write, and while it is read."""
 
     def fail(*_args: object, **_kwargs: object) -> None:
         raise OperationalError("COMMIT", {}, sqlite3.OperationalError("disk I/O error"))
@@ -41,7 +41,7 @@ def broken_disk(_path: Path, patch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @contextmanager
 def absent(path: Path, _patch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The file is away for a while, as on a network."""
+    """Moves the file away for a while, as on a network."""
     away = path.rename(path.with_name("away"))
     try:
         yield
@@ -57,7 +57,7 @@ FAILURES = [
 
 
 def started(path: Path) -> PreferenceExperiment:
-    """One answered question and one that is pending; a lock is not waited for long."""
+    """Makes an answered question and one that is pending; a lock is not waited for."""
     experiment = triangle(f"sqlite:///{path}?timeout=0.01")
     experiment.tell(show(experiment, A, B), winner=0)
     show(experiment, B, C)
@@ -133,7 +133,7 @@ def test_what_was_written_before_the_failure_is_not_written_twice(
 
 
 def state(experiment: PreferenceExperiment) -> list[list[str]]:
-    """What happened to each question."""
+    """Lists what happened to each question."""
     trials = experiment.experiment.trials.values()
     return [
         [event["kind"] for event in trial._properties["preference_events"]]

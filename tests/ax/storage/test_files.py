@@ -203,7 +203,7 @@ def test_names_mean_the_files_that_they_name(tmp_path, monkeypatch) -> None:
 
 @contextmanager
 def files_of_at_most(size: int) -> Iterator[None]:
-    """What the disk has no room for fails, as far as the system can play that."""
+    """Lets files grow to some size, as far as the system can play a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))

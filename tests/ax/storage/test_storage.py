@@ -1,4 +1,4 @@
-"""Where experiments are kept: whole or not at all, refused if they cannot be read."""
+"""Places where experiments are kept: whole or not at all, or refused."""
 
 import os
 import shutil

@@ -33,7 +33,7 @@ def larger(question: Question) -> int:
 
 
 def play(path: Path, seed: int, questions: int = 4) -> list[Question]:
-    """Questions of an experiment that is loaded anew for each."""
+    """Asks questions of an experiment that is loaded anew for each."""
     triangle(path, seed=seed, initial=3, fit_options=QUICK_FIT)
     asked_questions = []
     for _ in range(questions):
@@ -117,7 +117,7 @@ def test_a_log_can_be_read_at_any_moment_while_it_grows(tmp_path) -> None:
 
 
 def insist(act: Callable[[], object]) -> object:
-    """What others have written meanwhile is loaded, and the act repeated."""
+    """Repeats an act once what others have written meanwhile is loaded."""
     while True:
         try:
             return act()

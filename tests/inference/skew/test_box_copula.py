@@ -22,7 +22,7 @@ UPPER = torch.tensor([INF, 0.5, 0.4, INF], dtype=torch.float64)
 
 
 def covariances(*batch: int) -> Tensor:
-    """Four utilities, and one row of each."""
+    """Makes covariances of four utilities, and one row of each."""
     root = torch.randn(*batch, 4, 6, generator=seeded(3), dtype=torch.float64)
     return root @ root.mT / 6
 
@@ -43,7 +43,7 @@ def copula_of(covar: Tensor, mean: Tensor, factors: BoxFactors) -> BoxCopula:
 
 
 def by_definition(covar: Tensor, mean: Tensor, factors: BoxFactors, s: Tensor) -> Any:
-    """The values, and their log density in ``s`` over that of the Gaussian.
+    """Computes values, and their log density in ``s`` over that of the Gaussian.
 
     The cavities are those of the solution; SciPy has the truncated normals.
     """
@@ -158,7 +158,7 @@ def test_divergence_of_a_gaussian_that_is_moved() -> None:
 
 
 def suits(covar: Tensor, design: Tensor, noise: float) -> bool:
-    """Whether rows of a dense design that were all won go through quantiles."""
+    """Tells whether rows of a dense design that were all won go through quantiles."""
     size, num_points = design.shape
     index = torch.arange(num_points).expand(size, -1)
     ends = torch.zeros(size, dtype=torch.float64), torch.full((size,), INF).double()

@@ -20,7 +20,7 @@ TERMS = (VARIANCE, LOWER, UPPER, SHIFT, PRECISION)
 
 
 def by_definition(z):
-    """Row by row; ``log_ndtr`` is BoTorch's."""
+    """Sums row by row; ``log_ndtr`` is BoTorch's."""
     scale = VARIANCE.sqrt()
     below, above = ((LOWER - z) / scale).unbind(-1), ((UPPER - z) / scale).unbind(-1)
     log = torch.stack(

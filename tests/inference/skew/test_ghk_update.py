@@ -23,7 +23,7 @@ COUNT = 40_000
 
 
 def on_grid(size: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Gauss-Legendre nodes in the box's first dimensions, and their probabilities."""
+    """Makes Gauss-Legendre nodes in the box's first dimensions, with probabilities."""
     nodes, weights = map(torch.from_numpy, np.polynomial.legendre.leggauss(48))
     highs = UPPER[:size].clamp_max(9.0)
     half = 0.5 * (highs - LOWER[:size])
@@ -37,14 +37,14 @@ def on_grid(size: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def earlier(generator: torch.Generator) -> torch.Tensor:
-    """Draws of the first row given its own answer."""
+    """Draws the first row given its own answer."""
     ends = LOWER[0], UPPER[0]
     mean = MEAN[0].expand(COUNT)
     return sample_truncated_normal(mean, COVARIANCE[0, 0], *ends, generator)
 
 
 def given(first: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The other rows given the first: the normal regression."""
+    """Computes the other rows given the first: the normal regression."""
     slope = COVARIANCE[1:, 0] / COVARIANCE[0, 0]
     means = MEAN[1:] + slope * (first - MEAN[0]).unsqueeze(-1)
     return means, COVARIANCE[1:, 1:] - torch.outer(slope, COVARIANCE[0, 1:])

@@ -16,7 +16,7 @@ from botorch_pref.inference.skew.sampler import (
 
 
 def autoregressive(rho, steps, chains, batch=(), seed=0):
-    """Stationary AR(1) chains with variance 1: autocorrelation ``rho^t``."""
+    """Draws stationary AR(1) chains with variance 1: autocorrelation ``rho^t``."""
     noise = normal(steps, chains, *batch, seed=seed)
     draws = [noise[0]]
     for innovation in noise[1:]:

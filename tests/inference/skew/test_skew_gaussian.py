@@ -65,7 +65,7 @@ def solve(covar, mean, factors, draws=DRAWS, seed=0):
 
 
 def accepted_draws(covar, mean, factors, count=400_000):
-    """Utilities from the prior whose noisy rows fall into the boxes."""
+    """Draws utilities from the prior whose noisy rows fall into the boxes."""
     generator = torch.Generator().manual_seed(7)
     root = torch.linalg.cholesky(covar)
     f = mean + torch.randn(count, 4, generator=generator, dtype=root.dtype) @ root.mT
@@ -124,7 +124,7 @@ def test_posterior_agrees_with_rejection_from_the_prior(
 
 
 def orthant(covar, noise):
-    """P(two rows with zero mean win): 1/4 + asin(rho) / (2 pi)."""
+    """Computes P(two rows with zero mean win): 1/4 + asin(rho) / (2 pi)."""
     a = torch.tensor([[-1.0, 1, 0, 0], [0, 1, -1, 0]], dtype=torch.float64)
     gamma = a @ covar @ a.mT + 2 * noise * torch.eye(2, dtype=torch.float64)
     rho = gamma[0, 1] / (gamma[0, 0] * gamma[1, 1]).sqrt()

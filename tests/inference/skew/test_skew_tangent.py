@@ -40,7 +40,7 @@ def dense(boxes: BoxFactors) -> Tensor:
 def solve(
     covar: Tensor, mean: Tensor, boxes: BoxFactors, num_draws: int
 ) -> tuple[SkewResult, SkewTangent, GaussianTangent]:
-    """Draws with the mean and the covariance of expectation propagation, exactly."""
+    """Makes draws with the mean and the covariance of EP, exactly."""
     with torch.no_grad():
         result = expectation_propagation(covar, mean, boxes)
         generator = torch.Generator().manual_seed(3)
@@ -68,12 +68,12 @@ def solve(
 
 
 def moved_prior(covar: Tensor, mean: Tensor) -> UtilityPrior:
-    """A prior of points that nothing asks for."""
+    """Makes a prior of points that nothing asks for."""
     return UtilityPrior(mean.new_empty(0), mean, covar)
 
 
 def spread_change(draws: SkewResult, change: Tensor) -> Tensor:
-    """Of the covariance of the weights of the draws."""
+    """Computes the change of the covariance of the weights of the draws."""
     w = draws.weights - draws.weights.mean(-1, keepdim=True)
     half = w @ change.mT / w.shape[-1]
     return half + half.mT

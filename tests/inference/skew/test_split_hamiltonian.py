@@ -18,7 +18,7 @@ def tensor(values, dtype=torch.float64):
 
 
 def moment_matching(root, variance, lower, upper, sweeps=60):
-    """A small EP on the rows, damped: mean, root, shifts and precisions of sites."""
+    """Runs a small EP on the rows, damped: mean, root, shifts and precisions."""
     precision = torch.full_like(variance, 1e-3)
     shift = torch.zeros_like(variance)
     eye = torch.eye(root.shape[-1], dtype=root.dtype)
@@ -51,7 +51,7 @@ def sample_boxes(root, variance, lower, upper, num_draws):
 
 
 def assert_same_moments(draws, truth, draws_size, truth_size) -> None:
-    """Means and deviations of every row within 5 standard errors of both samples."""
+    """Compares means and deviations of rows, by 5 standard errors of both samples."""
     deviation = truth.std(0)
     error = deviation * math.sqrt(1 / draws_size + 1 / truth_size)
     assert ((draws.mean(0) - truth.mean(0)).abs() < 5 * error).all()

@@ -53,7 +53,7 @@ def factors_of(blocks, dtype=DOUBLE):
 
 
 def stages_of(blocks):
-    """Every choice as a list, the chosen item first."""
+    """Lists every choice, the chosen item first."""
     stages = []
     for block in blocks:
         table = block.pairs if isinstance(block, Comparisons) else block.stages()
@@ -62,7 +62,7 @@ def stages_of(blocks):
 
 
 def log_likelihood(stages, f):
-    """``... x n`` to ``...``."""
+    """Computes log likelihoods, ``... x n`` to ``...``."""
     total = torch.zeros(f.shape[:-1], dtype=DOUBLE)
     for stage in stages:
         total = total + f[..., stage[0]] - torch.logsumexp(f[..., stage], -1)
@@ -90,7 +90,7 @@ def bouchard_alpha(mu, v):
 
 
 def equations_17_to_25(blocks, covar, mean, mu, s):
-    """One turn of algorithm 1 in dense matrices: bound, mean and covariance."""
+    """Takes one turn of algorithm 1 in dense matrices: bound, mean and covariance."""
     identity = torch.eye(N, dtype=DOUBLE)
     prior = torch.linalg.inv(covar)
     precision, linear = prior.clone(), prior @ mean

@@ -38,7 +38,7 @@ def test_rows_are_the_latent_that_the_answer_sees(case) -> None:
 
 
 def log_derivatives(case, z, **changes):
-    """Log probability and three derivatives, by mpmath's differences."""
+    """Computes log probability and three derivatives, by mpmath's differences."""
     return list(mp.diffs(lambda t: mp.log(case.probability(t, **changes)), z, 3))
 
 

@@ -1,4 +1,4 @@
-"""What a likelihood knows in closed form is what follows from its ``forward``."""
+"""Closed forms of likelihoods, which follow from their ``forward``."""
 
 import itertools
 from copy import deepcopy

@@ -72,7 +72,7 @@ def test_gaussian_densities_are_conjugate(y: float, deviation: float) -> None:
 
 
 def student(z: Tensor) -> Tensor:
-    """Of a rating of 2 with noise of Student's t, 3 degrees of freedom."""
+    """Computes the density of a rating of 2 with noise of Student's t, 3 degrees."""
     return -2 * torch.log1p(((z - 2) / 0.4).square() / 3)
 
 

@@ -15,7 +15,7 @@ N = 5
 
 
 def log_likelihood(stages, f):
-    """Sum of log softmax probabilities, set by set, of stages in lists."""
+    """Sums log softmax probabilities, set by set, of stages in lists."""
     total = torch.zeros((), dtype=DOUBLE)
     for stage in stages:
         members = [i for i in stage if i >= 0]

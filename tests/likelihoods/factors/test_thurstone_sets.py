@@ -17,7 +17,7 @@ def dense(rows: SparseDesign) -> torch.Tensor:
 
 
 def differences(orders, is_choice):
-    """Rows of A and, by brute force, the noise R of all answers together."""
+    """Makes rows of A and, by brute force, the noise R of all answers together."""
     blocks, noises = [], []
     for order in orders:
         size = len(order)

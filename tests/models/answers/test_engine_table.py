@@ -51,7 +51,7 @@ _KNOWN: dict[tuple[Any, ...], Truth] = {}
 
 
 def truth(model: PreferenceGP, cells: list[Cell]) -> Truth:
-    """Mean, covariance and log evidence, once for all engines of the same prior."""
+    """Computes mean, covariance and log evidence, once for engines of one prior."""
     mean = model.mean_module(POINTS).detach()
     covariance = model.covar_module(POINTS).to_dense().detach()
     moments = mean.numpy().tobytes(), covariance.numpy().tobytes()
@@ -62,7 +62,7 @@ def truth(model: PreferenceGP, cells: list[Cell]) -> Truth:
 
 
 def by_importance_sampling(mean: Tensor, covariance: Tensor, cells: Any) -> Truth:
-    """First from the prior, then from a Gaussian of twice the covariance found."""
+    """Samples from the prior, then from a Gaussian of twice the covariance found."""
     prior = torch.distributions.MultivariateNormal(mean, covariance)
     normal = torch.special.ndtri(
         torch.quasirandom.SobolEngine(4, scramble=True, seed=3).draw(

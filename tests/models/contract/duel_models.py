@@ -21,7 +21,7 @@ DOUBLE = torch.float64
 
 
 def answers(points: Tensor, count: int, seed: int = 1) -> Tensor:
-    """Duels of random pairs, won by the larger sum of features."""
+    """Draws duels of random pairs, won by the larger sum of features."""
     generator = torch.Generator().manual_seed(seed)
     n = points.shape[-2]
     pairs = torch.stack(
@@ -44,12 +44,12 @@ WINS = Comparisons(answers(POINTS, 11))
 
 
 def full(engine: Engine) -> tuple[Comparisons, list[Validity]]:
-    """Answers of every kind that the engine takes of those above."""
+    """Lists answers of every kind that the engine takes of those above."""
     return (FULL, [VALID]) if engine.boxed else (WINS, [])
 
 
 def kernel(batch_shape: torch.Size = torch.Size(), outputscale: float = 2.0):  # noqa: B008
-    """An ARD kernel with fixed, unequal lengthscales."""
+    """Makes an ARD kernel with fixed, unequal lengthscales."""
     base = RBFKernel(ard_num_dims=2, batch_shape=batch_shape)
     module = ScaleKernel(base, batch_shape=batch_shape).double()
     module.outputscale = outputscale
@@ -58,7 +58,7 @@ def kernel(batch_shape: torch.Size = torch.Size(), outputscale: float = 2.0):  #
 
 
 def mixed(engine: Engine, **kwargs: Any) -> PreferenceGP:
-    """A model with wins, ties and validity labels, a mean and unequal noises.
+    """Makes a model with wins, ties and validity labels, a mean and unequal noises.
 
     With wins only, where the engine takes no boxed answers.
     """
@@ -86,7 +86,7 @@ def moments(posterior: Any) -> tuple[Tensor, Tensor]:
 def assert_same_posterior(
     engine: Engine, actual: Any, expected: Any, deviations: float = 1e-5
 ) -> None:
-    """Equal up to what the engine's stopping rule and its sampling leave open.
+    """Compares up to what the engine's stopping rule and sampling leave open.
 
     Args:
         engine: The engine behind both.

@@ -164,7 +164,7 @@ _FITTED: dict[type, PreferenceGP] = {}
 
 
 def fitted(engine: Engine) -> PreferenceGP:
-    """A copy, for tests that change it, of a model that is fitted once."""
+    """Copies a model that is fitted once, for tests that change it."""
     if engine.cls not in _FITTED:
         model = normalised(engine)
         mll = PreferenceMarginalLogLikelihood(model.likelihood, model)
@@ -309,7 +309,7 @@ def test_seeds_are_the_only_source_of_draws() -> None:
 
 
 def used(model: PreferenceGP) -> list[Tensor]:
-    """Everything that a model does but for drawing function values."""
+    """Computes everything that a model does but for drawing function values."""
     pair = torch.tensor([[0, 1]])
     conditioned = model.condition_on_observations(ASKED[:2], pair)
     evidences = [

@@ -34,7 +34,7 @@ ALONG = torch.tensor([[0.6, -0.8]], dtype=DOUBLE)
 
 
 def away(distances: Tensor, x: Tensor = X) -> Tensor:
-    """Points at these distances from one."""
+    """Places points at these distances from one."""
     return x + distances.to(x).unsqueeze(-1) * ALONG.to(x)
 
 
@@ -50,7 +50,7 @@ def probabilities(
 
 
 def precise_ratings() -> EPPreferenceGP:
-    """Posterior variances far below those of the prior."""
+    """Makes ratings with posterior variances far below those of the prior."""
     ratings = Ratings(torch.arange(7), torch.linspace(0.2, 0.8, 7, dtype=DOUBLE))
     likelihood = BetaRatingLikelihood(1e5)
     return EPPreferenceGP(

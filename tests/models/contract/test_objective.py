@@ -34,7 +34,7 @@ from botorch_pref.models import PreferenceGP
 
 
 def learnable(engine: Engine, **kwargs: Any) -> PreferenceGP:
-    """A model whose every parameter is learned and has a prior."""
+    """Makes a model whose every parameter is learned and has a prior."""
     pairs, feedback = full(engine)
     likelihood = {
         Comparisons: PairwiseProbitLikelihood(

@@ -56,7 +56,7 @@ Call = Callable[[Any], Any]
 
 
 def doors(model: Any) -> dict[str, list[Call]]:
-    """The predictions that a model is asked for, by the names of their points."""
+    """Lists predictions that a model is asked for, by the names of their points."""
     return {
         "X": [model.posterior, lambda x: model.duel_posterior(x, NEW[:1])],
         "X_ref": [lambda x: model.duel_posterior(NEW, x)],

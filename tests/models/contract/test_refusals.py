@@ -1,4 +1,4 @@
-"""What goes wrong: models that did not converge, and arguments that mean nothing."""
+"""Failures: models that did not converge, and arguments that mean nothing."""
 
 import importlib
 import warnings

@@ -61,7 +61,7 @@ SCALE = 3.0
 def check_sample(
     values: Tensor, mean: Tensor, covariance: Tensor, scale: float = SCALE
 ) -> None:
-    """Five standard errors of the sample, and of the mean over feature sets.
+    """Compares by five standard errors, of the sample and of feature sets.
 
     One set of 2,048 features is off by about 1 / sqrt(2048) output scales.
     """
@@ -120,7 +120,7 @@ def test_without_datapoints_the_error_says_so() -> None:
 
 
 def answers(model_class: Any, X: Tensor, **kwargs: Any) -> Any:
-    """A model with a kernel whose output scale is modest beside the noise."""
+    """Makes a model with a kernel whose output scale is modest beside the noise."""
     batch = X.shape[:-2]
     base = RBFKernel(ard_num_dims=X.shape[-1], batch_shape=batch)
     kernel = ScaleKernel(base, batch_shape=batch).double()
@@ -144,7 +144,7 @@ def test_batches_of_models_have_draws_each(kind: type[Model]) -> None:
 
 
 def rated(kind: Any, by_features: bool, **kwargs: Any) -> Any:
-    """Six points in the unit square, met by three raters."""
+    """Makes six points in the unit square, met by three raters."""
     raters = torch.tensor([0.0, 1.0, 2.0, 0.0, 1.0, 2.0]).double().unsqueeze(-1)
     kernel = rater_covar_module(2, rater_dim=1 if by_features else None).double()
     stimulus, rater = kernel.kernels
@@ -217,7 +217,7 @@ class ExactFeatures(FeatureMap):
 
 
 def widened_model() -> EPPreferenceGP:
-    """One rating is held for unlikely by the others: its site has no precision."""
+    """Makes a model in which one rating, held for unlikely, has no precision."""
     ratings = Ratings(torch.tensor([2, 2, 2]), torch.tensor([0.99, 0.97, 0.02]))
     likelihood = BetaRatingLikelihood(20.0)
     model = EPPreferenceGP(points(6, 1) / 10, feedback=[ratings], likelihood=likelihood)

@@ -225,7 +225,7 @@ def random_moments(*batch: int, components: int = 1, points: int = 5) -> Moments
 
 
 def answer_moments(moments: Moments) -> list[tuple[float, Tensor, Tensor]]:
-    """Probability, mean and second moment of the utilities for each answer of `ONE`.
+    """Computes probability, mean and second moment of each answer of `ONE`.
 
     Given the difference of its options the utilities of a component are Gaussian,
     linear in the difference, which is integrated on a grid.
@@ -272,7 +272,7 @@ def test_one_duel_leaves_the_covariance_that_is_expected_after_its_answer() -> N
 
 
 def dense_conditioning(moments: Moments, noise: list[float]) -> Tensor:
-    """Covariance after differences of `TWO` were seen with Gaussian noise."""
+    """Computes the covariance after differences of `TWO` were seen with noise."""
     A = torch.zeros(2, moments.covariance.shape[-1], dtype=DOUBLE)
     A[0, 0] = A[1, 1] = 1.0
     A[0, 2] = A[1, 3] = -1.0

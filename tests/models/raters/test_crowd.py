@@ -50,7 +50,7 @@ NEW = torch.cat([NEW, torch.tensor([[3.0, 3, 6, 40, 8, 6]], dtype=DOUBLE).mT], d
 
 
 def answers(*numbers: int) -> list[Comparisons | Rankings]:
-    """Answers of some raters, more of the later ones."""
+    """Makes answers of some raters, more of the later ones."""
     generator = torch.Generator().manual_seed(sum(numbers))
     drawn = [
         [r * NUM_ITEMS + torch.randperm(NUM_ITEMS, generator=generator) for _ in "abc"]
@@ -90,7 +90,7 @@ def crowd(
 
 
 def dense(model: CrowdPreferenceGP) -> EPPreferenceGP:
-    """The same prior and the same answers, without blocks."""
+    """Makes the same prior and the same answers, without blocks."""
     twin = EPPreferenceGP(
         model.datapoints,
         feedback=model.feedback,

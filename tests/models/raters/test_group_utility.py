@@ -35,7 +35,7 @@ def make_model(
     noise: float = 0.5,
     input_transform: Normalize | None = None,
 ) -> PreferenceGP:
-    """Three raters, two with answers of four stimuli each, one of two."""
+    """Makes three raters, two with answers of four stimuli each, one of two."""
     kernel = rater_covar_module(1).double()
     kernel.kernels[0].base_kernel.lengthscale = 0.4
     kernel.kernels[0].outputscale = 2.0

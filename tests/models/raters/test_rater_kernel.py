@@ -118,7 +118,7 @@ NUM_FEATURES, NUM_SETS = 1024, 30
 
 
 def met_points() -> Tensor:
-    """Two columns in the unit interval, one with numbers of raters."""
+    """Draws two columns in the unit interval, one with numbers of raters."""
     X = uniform(9, 3)
     X[:, 2] = torch.arange(9) % 3
     # Equal raters at different stimuli, and different raters at one.
@@ -139,7 +139,7 @@ def raters() -> Kernel:
 
 
 def noisy_raters() -> Kernel:
-    """Two whose noise is known, of three."""
+    """Makes a kernel of three raters, of whom two have a known noise."""
     kernel = rater_covar_module(2, noisy_raters=torch.arange(2)).double()
     kernel.kernels[1].agreement = 0.3
     kernel.kernels[2].noise = torch.tensor([0.5, 3.0])
@@ -154,7 +154,7 @@ def batch_of_kernels() -> Kernel:
 
 
 def nested() -> Kernel:
-    """A scale and columns outside, a product in a product within."""
+    """Makes a scale and columns outside, a product in a product within."""
     inner = ProductKernel(MaternKernel(active_dims=[0]), RBFKernel(active_dims=[0]))
     outer = ProductKernel(agreement(0.5), inner, RBFKernel(active_dims=[1]))
     kernel = ScaleKernel(outer).double()

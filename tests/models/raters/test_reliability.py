@@ -42,7 +42,7 @@ PAIRS = torch.tensor(
 
 
 def points() -> Tensor:
-    """Every stimulus of the first rater, then of the second, and of the third."""
+    """Lists every stimulus of the first rater, then of the second, and the third."""
     return at_raters(STIMULI, RATERS).reshape(3, 3, 2).transpose(0, 1).reshape(9, 2)
 
 
@@ -105,7 +105,7 @@ def test_it_is_the_model_of_answers_heard_with_each_rater_s_noise(
 
 
 def assert_curvature_is_that_of_the_gradient(model: EPPreferenceGP) -> None:
-    """By differences of the evidence's gradient in each raw noise."""
+    """Compares with differences of the evidence's gradient in each raw noise."""
     kernel: Any = model.covar_module.kernels[2]
     curvature, step = noise_curvature(model), 1e-3
     assert curvature is not None

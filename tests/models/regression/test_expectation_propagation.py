@@ -20,7 +20,7 @@ DOUBLE = torch.float64
 
 
 def choices_of(num_sets, size, num_features, seed, eta=1.0):
-    """Items ``L x k x d`` with the chosen one first, of weights from the prior."""
+    """Draws items ``L x k x d``, the chosen one first, of weights from the prior."""
     generator = torch.Generator().manual_seed(seed)
     options = {"generator": generator, "dtype": DOUBLE}
     weights = torch.randn(num_features, **options) / eta**0.5
@@ -31,7 +31,7 @@ def choices_of(num_sets, size, num_features, seed, eta=1.0):
 
 
 def model_of(items, **settings):
-    """A model of choices of the first item of each set."""
+    """Makes a model of choices of the first item of each set."""
     num_sets, size, _ = items.shape
     sets = torch.arange(num_sets * size).reshape(num_sets, size)
     settings.setdefault("inference", "ep")
@@ -193,7 +193,7 @@ def test_few_features_of_laplace_have_no_warning() -> None:
 
 
 def on_a_grid_of_two(items):
-    """Distance of Laplace's mean from the exact one, in deviations."""
+    """Computes the distance of Laplace's mean from the exact one, in deviations."""
     model = model_of(items, inference="laplace")
     truth = on_a_grid(items.numpy(), 1.0, half_width=4.0)
     away = model.weights_mean.detach().numpy() - truth.mean

@@ -16,7 +16,7 @@ F64 = torch.float64
 def _mixture(
     count: int, *batch: int, seed: int = 0, dtype: torch.dtype = F64
 ) -> tuple[Tensor, Tensor]:
-    """Skewed means and variances of order 1."""
+    """Draws skewed means and variances of order 1."""
     generator = torch.Generator().manual_seed(seed)
     means = torch.randn(count, *batch, generator=generator, dtype=F64).exp()
     variance = 0.1 + torch.rand(batch, generator=generator, dtype=F64)
@@ -185,7 +185,7 @@ Z = torch.tensor([-37.0, -20.0, -6.0, -1.0, 0.0, 0.3, 4.0, 20.0, 37.0], dtype=F6
 
 
 def _tail(z: float) -> float:
-    """``E[max(N(z, 1), 0)]`` for ``z <= 0`` by quadrature without the small factor."""
+    """Computes ``E[max(N(z, 1), 0)]``, ``z <= 0``, without the small factor."""
     # exp(z t) falls below 1e-17 where t > 40 / |z|.
     t = torch.linspace(0, min(40 / max(-z, 1e-9), 12.0), 400_001, dtype=F64)
     kernel = t * torch.exp(z * t - 0.5 * t.square())

@@ -15,7 +15,7 @@ F64 = torch.float64
 
 
 def _skewed(count: int, *batch: int, seed: int = 0) -> tuple[Tensor, Tensor]:
-    """Half-normal means beside a variance that keeps the mixture unimodal."""
+    """Draws half-normal means, and a variance that keeps the mixture unimodal."""
     generator = torch.Generator().manual_seed(seed)
     means = -torch.randn(count, *batch, generator=generator, dtype=F64).abs()
     return means, 0.3 + torch.rand(batch, generator=generator, dtype=F64)
