@@ -18,6 +18,7 @@ from botorch_pref import (
     Ratings,
     default_model,
 )
+from botorch_pref.asking.default_models import likelihoods_of_people
 from botorch_pref.errors import FeedbackError
 from botorch_pref.models import AgreementKernel, GroupUtility, guessing_probability
 
@@ -80,6 +81,18 @@ def test_duels_beside_other_answers_have_the_noise_of_these(feedback: list) -> N
     likelihood = model.likelihood_of(Comparisons)
     assert type(likelihood) is PairwiseProbitLikelihood
     assert float(likelihood.noise.detach()) == 1.0
+
+
+def test_beside_a_chosen_likelihood_models_have_their_own_of_other_kinds() -> None:
+    pairs = Comparisons(torch.tensor([[0, 1]]))
+    ratings = Ratings(torch.tensor([0, 1]), torch.tensor([0.2, 0.7]).double())
+    of_people = likelihoods_of_people([pairs, ratings])
+    assert {*of_people} == {Comparisons, Ratings}
+    assert likelihoods_of_people([pairs, ratings], chosen=[Ratings]) == {}
+    # The questions to come are duels, which no answer has.
+    of_ratings = likelihoods_of_people([ratings], chosen=[Ratings])
+    assert {*of_ratings} == {Comparisons}
+    assert type(of_ratings[Comparisons]) is PairwiseProbitLikelihood
 
 
 def test_ratings_of_people_are_believed_as_far_as_they_deserve() -> None:

@@ -849,6 +849,9 @@ def test_what_adds_most_is_told_without_the_sentence_before() -> None:
         "Being first adds most with 'dan', +0.70 (95 %: +0.50 to +0.90), and least "
         "with 'ann', +0.10 (95 %: -0.10 to +0.30)."
     )
+    columns |= {"upper": [0.6, 0.9]}
+    sentence = sentence_of_biases(pd.DataFrame(columns, index=["ann", "dan"]))
+    assert sentence.endswith("the answers leave open whether raters differ in it.")
 
 
 def test_a_coin_is_compared_with_the_other_rater_alone() -> None:
