@@ -1,6 +1,6 @@
 """Names say what they hold: hardly one is a function word, which could hold anything.
 
-Docstrings of functions begin with a verb, and others with no function word.
+Docstrings of functions begin with a verb, and others with a noun.
 Counted are assigned names, loop variables and arguments. What BoTorch calls `posterior`
 or `incumbent` is not called `found`, `given` or `other` here.
 """

@@ -65,7 +65,7 @@ def rater_consistency(answers: DataFrame) -> DataFrame:
 def _pairs(duels: DataFrame) -> tuple[dict[str, Series[Any]], Series[bool]]:
     """Lists the two items of each duel in the order of their texts, and who won.
 
-    In two categories they are two questions.
+    A pair in two categories makes two questions.
     """
     is_first = duels[WINNER].astype(str) < duels[LOSER].astype(str)
     pair = {

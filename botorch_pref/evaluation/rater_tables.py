@@ -192,10 +192,10 @@ class _Fit:
     covariance: Tensor
 
     def differs_from_others(self, rater: int, limit: float) -> bool:
-        """Tells whether a rater's noise differs: twice the log likelihood ratio.
+        """Tells whether a rater's noise differs from the others' mean log noise.
 
-        Its counterpart is the mean log noise of the others, with everything else where
-        the quadratic has its best; the prior of the noises does not count.
+        It does where twice the log likelihood ratio is above the limit. Everything else
+        is where the quadratic has its best; the prior of the noises does not count.
         """
         count = len(self.raw_noise)
         contrast = self.best.new_zeros(len(self.covariance))

@@ -163,8 +163,8 @@ class EPProblem:
     def state(self, sites: Tensor) -> EPState:
         """Sweeps once from some sites, all in parallel.
 
-        By algorithm 3.5 of Rasmussen and Williams (2006), whose numbers are below. The
-        last of its lines, new sites (3.59), is :attr:`EPState.target`.
+        It is algorithm 3.5 of Rasmussen and Williams (2006), whose numbers are below.
+        The last of its lines, new sites (3.59), is :attr:`EPState.target`.
         """
         solver, prior = self.solver, self.prior
         tau, nu = sites.chunk(2, dim=-1)

@@ -225,8 +225,8 @@ def difference_noise(
 ) -> tuple[Tensor, Tensor]:
     r"""Splits noise of the stop less that of other positions, over :math:`\sigma^2`.
 
-    Its covariance is split into ``R = D + N`` with the diagonal ``D`` as large as the
-    smallest eigenvalue of the correlations allows.
+    The covariance of this noise is split into ``R = D + N`` with the diagonal ``D`` as
+    large as the smallest eigenvalue of the correlations allows.
 
     Args:
         positions: ``... x (1 + k)``, the stop first.
@@ -275,7 +275,7 @@ def stop_log_probability(
 ) -> Tensor:
     """Computes the log probability that the first of positions is heard as best.
 
-    By bivariate conditioning (Trinh and Genz 2015, BoTorch's `MVNXPB`), right within a
+    Bivariate conditioning (Trinh and Genz 2015, BoTorch's `MVNXPB`) is right within a
     hundredth for up to seventeen positions, and to rounding for up to three.
 
     Args:

@@ -349,8 +349,8 @@ class PreferenceLikelihood(Likelihood, Generic[FeedbackT]):
     def factors(self, feedback: FeedbackT, num_points: int) -> Factors:
         """Makes the rows and factors of a block of answers.
 
-        By default :class:`DensityFactors` with the density of :meth:`forward`, for
-        answers that see one number each.
+        By default they are :class:`DensityFactors` with the density of :meth:`forward`,
+        for answers that see one number each.
 
         Args:
             feedback: Answers, of a type in :attr:`explains`.

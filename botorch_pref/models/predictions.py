@@ -134,11 +134,11 @@ def awaiting_answers(
 ) -> Posterior:
     r"""Makes a posterior in which the answers of some duels of its points have come.
 
-    They leave the mean and reduce the covariance, as the hallucinated observations of
-    batch upper confidence bounds do (Desautels, Krause and Burdick 2014). The answer
-    about the difference :math:`u = f(x_1) - f(x_2)` of a duel, of correlation
-    :math:`\rho` with it, see `answer_correlation`, counts as an observation of
-    :math:`u`, equal to its mean, with Gaussian noise of variance
+    The answers leave the mean and reduce the covariance, as the hallucinated
+    observations of batch upper confidence bounds do (Desautels, Krause and Burdick
+    2014). The answer about the difference :math:`u = f(x_1) - f(x_2)` of a duel, of
+    correlation :math:`\rho` with it, see `answer_correlation`, counts as an observation
+    of :math:`u`, equal to its mean, with Gaussian noise of variance
     :math:`\operatorname{var}(u) (\rho^{-2} - 1)`. Of one duel that leaves the
     covariance expected after its answer, exactly so under a Gaussian; of several
 

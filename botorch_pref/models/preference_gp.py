@@ -363,7 +363,7 @@ class PreferenceGP(UtilityModel, GP):
     def posterior_terms(self) -> PosteriorTerms | None:
         """Returns the solution's part that prediction needs; None without answers.
 
-        With derivatives in the datapoints where these are wanted: every call can be
+        It has derivatives in the datapoints where these are wanted: every call can be
         differentiated once.
         """
         terms = self._all_terms()

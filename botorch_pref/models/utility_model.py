@@ -644,7 +644,7 @@ class DerivedModel(Model):
     def of_own_points(self, marks: Tensor) -> Tensor:
         """Translates booleans of the other model's points, ``batch_shape x n``.
 
-        These are the same, unless a subclass says how they differ.
+        Those of its own points are the same, unless a subclass says how they differ.
         """
         return marks
 
@@ -677,7 +677,7 @@ class DerivedModel(Model):
     ) -> Posterior:
         """Computes the joint posterior of utilities, see `UtilityModel.posterior`.
 
-        Without ``observation_noise``: there are no answers that it could be in.
+        ``observation_noise`` is an error: there are no answers that it could be in.
         """
         check_output_indices(output_indices)
         if observation_noise is not False:

@@ -103,7 +103,7 @@ def _excess(x: Tensor, h: Tensor) -> Tensor:
 def log_ndtr_derivatives(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     r"""Computes :math:`\log \Phi` and its first three derivatives.
 
-    With :math:`e = x + h`: :math:`h`, :math:`-h e`, which lies in (-1, 0), and
+    With :math:`e = x + h` these are :math:`h`, :math:`-h e`, in (-1, 0), and
     :math:`h (e^2 + h e - 1)`.
     """
     if x.requires_grad:
@@ -397,9 +397,10 @@ def sample_truncated_normal(
 ) -> Tensor:
     r"""Draws from :math:`N(\mu_i, r_i)` kept to :math:`[l_i, u_i]`.
 
-    By :func:`truncated_normal_quantile` of uniform draws. Over the first dimension they
-    are a Latin hypercube, one in each of as many equal parts of [0, 1): what they add
-    to an average cancels (McKay, Beckman and Conover 1979, Technometrics 21).
+    It takes :func:`truncated_normal_quantile` of uniform draws. Over the first
+    dimension they are a Latin hypercube, one in each of as many equal parts of [0, 1):
+    what they add to an average cancels (McKay, Beckman and Conover 1979, Technometrics
+    21).
     """
     shape = torch.broadcast_shapes(mean.shape, variance.shape, lower.shape, upper.shape)
     order, within = (

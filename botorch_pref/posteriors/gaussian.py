@@ -355,8 +355,8 @@ def draw_utilities(
 ) -> Tensor:
     """Draws utilities jointly, ``num_draws x batch_shape x q``.
 
-    Of a posterior that `shared_covariance_mixture` takes, however near its points are
-    to each other. Torch's default generator draws if none is given.
+    The posterior is one that `shared_covariance_mixture` takes; its points may be near
+    each other. Torch's default generator draws if none is given.
     """
     means, covariance = shared_covariance_mixture(posterior)
     component = torch.randint(len(means), (num_draws,), generator=generator)

@@ -164,7 +164,7 @@ def schaffer4(X: Tensor) -> Tensor:
 def schwefel(X: Tensor) -> Tensor:
     r"""Evaluates the function of Schwefel, :math:`-\sum_i x_i \sin \sqrt{|x_i|}`.
 
-    Without the constant that makes its minimum nearly 0; in each input the minimum is
+    It lacks the constant that makes its minimum nearly 0; in each input the minimum is
     -418.98, at 420.97.
     """
     return -(X * X.abs().sqrt().sin()).sum(-1)

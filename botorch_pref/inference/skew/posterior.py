@@ -103,7 +103,7 @@ class BoxProblem:
     ) -> SkewResult:
         """Samples the exact posterior of utilities by chains.
 
-        They start at expectation propagation's solution of the problem, in the
+        Chains start at expectation propagation's solution of the problem, in the
         coordinates in which they are faster; ``latent.converged`` of the result says
         whether they mixed.
         """
@@ -245,7 +245,8 @@ def _bridge_estimate(latent: LatentDraws, generator: torch.Generator) -> Tensor:
 def _leading_scores(columns: Tensor) -> Tensor:
     """Scores ``s`` columns on their first principal component, approximately.
 
-    By the power method. Draws in the order of their scores lie near their neighbours.
+    It takes the power method. Draws in the order of their scores lie near their
+    neighbours.
     """
     centred = columns - columns.mean(-1, keepdim=True)
     scores = centred[..., :1, :]

@@ -318,7 +318,7 @@ class _Chains:
     def run(self, num_steps: int) -> tuple[Tensor, Tensor, Tensor]:
         """Runs chains; returns rows, forces on them and acceptance, ``batch_shape``.
 
-        Both are ``num_steps x batch_shape x num_chains x m``.
+        Rows and forces are ``num_steps x batch_shape x num_chains x m``.
         """
         chains = self._state.position.shape[-2]
         jitter = torch.rand(

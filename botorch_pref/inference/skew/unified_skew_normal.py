@@ -115,8 +115,8 @@ class SkewSolution(Solution[PosteriorTerms]):
     def diagnostics(self) -> dict[str, Any]:
         """See base class; with ``r_hat`` and ``effective_sample_size``.
 
-        Both are those of the worst row. And ``acceptance_rate`` and ``num_draws``. An
-        exact evidence has no ``evidence_error``, which is expectation propagation's.
+        Both are those of the worst row; ``acceptance_rate`` and ``num_draws`` follow.
+        An exact evidence has no ``evidence_error``, which is expectation propagation's.
         """
         entries = self.approximation.diagnostics()
         if self.engine.exact_evidence:
