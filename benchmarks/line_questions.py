@@ -454,24 +454,24 @@ What is a stop on a line worth beside duels, rankings of four, and the best of n
 designs of a plane? Simulated people answer; regret is of the best design so far, the
 mean with its standard error (and the median). A *line* is what the library asks: it
 moves one input of the design that `recommend` names, and another than the line before;
-a *repeating line* may move the same again (starts are the first of one list, so that
-fewer of them are easier or harder ones). A *plane*, asked about eight times, has three
-by three designs, in which two of its inputs move. The regret of these is that of this
-design after the answer, and of all others that of the best design shown. An *oblique
-line* is the best one in any direction through it, and a *search line* that of
+a *repeating line* may move the same again. (Starts are the first of one list: rows with
+different numbers of runs are of different starts.) A *plane*, asked about eight times,
+has three by three designs, in which two of its inputs move. The regret of these is that
+of this design after the answer, and of all others that of the best design shown. An
+*oblique line* is the best one in any direction through it, and a *search line* that of
 Sequential Line Search (Koyama et al. 2017), through it and the one of the largest
 expected improvement. A *GLISp duel* is a new point of GLISp (Bemporad and Piga 2021)
-beside its best so far. Rows *of the suite* and *of next_question* are those of its
-studies [default](default.md) and [people-tasks](people-tasks.md): duels of two new
-points under learned noise and lapses, and four that are chosen by the knowledge
-gradient, with a stationary kernel; and what the library asks, which plain rows *duel*
-and *four ranked* are as well.
+beside its best so far. Rows *of the suite* are of its studies [default](default.md) and
+[people-tasks](people-tasks.md), with a stationary kernel: duels of two new points under
+learned noise and lapses, and rankings of four that are chosen by the knowledge
+gradient. Rows *of next_question*, of the same studies, and the plain rows *duel* and
+*four ranked* are what the library asks.
 
 People never err (*none*); *hear* each design with noise, along a line correlated over a
 quarter of it; have a *hand* that misses by a twentieth of the line; or *overshoot*:
-they go on until the design is worse by half the noise's deviation. In five minutes
-there is time for so many answers where a look takes {look:g} s, a decision
-{decision:g} s and a sweep of the hand {sweep:g} s (`PersonTime`).
+they go on until the design is worse by half the noise's deviation. The last column also
+has the number of answers for which five minutes suffice, if a look takes {look:g} s, a
+decision {decision:g} s and a sweep of the hand {sweep:g} s (`PersonTime`).
 
 What was to be reached, and what is, in means:
 

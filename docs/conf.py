@@ -303,7 +303,7 @@ def words_that_lead_to(page: Path) -> list[tuple[str, str]]:
         for words, name, heading in re.findall(
             r"^\| (.*?) \| [^(\n]*\]\(([^)#]*)#?([^)]*)\)", table, re.M
         )
-        if (HERE / name).resolve() == page
+        if (HERE / (name or "glossary.md")).resolve() == page
         for word in words.split(", ")
     ]
 
