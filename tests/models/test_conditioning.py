@@ -357,7 +357,7 @@ def test_every_answer_has_random_numbers_of_its_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Neither the chains' nor those that an earlier answer was continued with."""
-    module = importlib.import_module("botorch_pref.inference.skew.posterior")
+    module = importlib.import_module("botorch_pref.inference.skew.unified_skew_normal")
     seeds, continued = [], module.continue_draws
 
     def seen(*arguments: Any) -> Any:
