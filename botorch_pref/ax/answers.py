@@ -11,6 +11,7 @@ from unicodedata import normalize
 import torch
 from botorch.utils.transforms import is_fully_bayesian
 
+from botorch_pref.ax.answer_containers import feedback_blocks, position, told_kinds
 from botorch_pref.ax.answer_kinds import (
     COMPARING,
     INVALID,
@@ -21,9 +22,6 @@ from botorch_pref.ax.answer_kinds import (
     Answered,
     ShownOptions,
     Values,
-    feedback_blocks,
-    position,
-    told_kinds,
 )
 from botorch_pref.ax.naming import class_named, model_arguments, model_classes
 from botorch_pref.ax.settings import Settings

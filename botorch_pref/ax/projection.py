@@ -26,6 +26,7 @@ from ax.core.experiment import Experiment
 from ax.core.generator_run import GeneratorRun
 from ax.core.trial_status import TrialStatus
 
+from botorch_pref.ax.answer_containers import feedback_blocks, position
 from botorch_pref.ax.answer_kinds import (
     DECIMALS,
     KINDS,
@@ -34,9 +35,7 @@ from botorch_pref.ax.answer_kinds import (
     STOP,
     Answered,
     Values,
-    feedback_blocks,
     number_of_levels,
-    position,
 )
 from botorch_pref.ax.answers import Answer
 from botorch_pref.ax.events import (

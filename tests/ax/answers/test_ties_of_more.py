@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.special import ndtr
 
 from botorch_pref.ax import PreferenceExperiment
-from botorch_pref.ax.answer_kinds import tied_in_turn
+from botorch_pref.ax.answer_containers import tied_in_turn
 
 THRESHOLD = 0.5
 
