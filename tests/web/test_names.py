@@ -68,6 +68,17 @@ def test_what_is_skipped_while_the_name_is_entered_can_be_undone_under_it(
     service.close()
 
 
+def test_what_was_skipped_before_the_name_can_be_undone_under_it(
+    experiment: PreferenceExperiment,
+) -> None:
+    service = PreferenceService(experiment, lambda *part: "", separate_process=False)
+    question = service.question({})["question"]
+    service.skip({"question": question})
+    service.claim({"rater": "bob"})
+    assert service.undo({"rater": "bob"})["question"] == question
+    service.close()
+
+
 def test_a_page_that_still_has_the_question_may_answer_it_and_the_first_counts(
     page: Page,
 ) -> None:
