@@ -50,7 +50,7 @@ MINUTES = {False: 0.4, True: 1.8}
 """Minutes of a fit to 1,000 points, and of others by the cube of their number: without,
 with a tie threshold for each item."""
 
-TIMES_OF_NOISES = 4.0
+TIMES_OF_NOISES = 2.0
 """Factor of the time of a crowd in which each rater has a noise."""
 
 MOST_ENTRIES = 10**8
