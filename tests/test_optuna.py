@@ -139,6 +139,7 @@ def told(pairs: list[tuple[int, int]], **columns: list[Any]) -> Any:
         "only": optuna.distributions.FloatDistribution(0.5, 0.5),
         "n": optuna.distributions.IntDistribution(1, 10_001, log=True),
         "kind": optuna.distributions.CategoricalDistribution(["a", "b", "c"]),
+        "step": optuna.distributions.IntDistribution(1, 13, step=4),
     }
     for values in zip(*columns.values(), strict=True):
         params = dict(zip(columns, values, strict=True))
@@ -188,6 +189,13 @@ def test_failed_and_skipped_trials_turn_the_search_away() -> None:
     chosen = [[propose(study) for _ in range(3)] for study in (tempted, warned)]
     assert max(chosen[0]) > 0.6
     assert max(chosen[1]) < 0.6
+
+
+def test_steps_are_counted_from_the_lower_end() -> None:
+    study = told(PAIRS, step=[1, 13, 5, 9, 5, 1])
+    steps = [study.ask().relative_params["step"] for _ in range(3)]
+    assert {*steps} <= {1, 5, 9, 13}
+    assert {*steps} != {1}, "no other step was chosen"
 
 
 def test_parameters_that_some_trials_lack_are_drawn_at_random() -> None:
