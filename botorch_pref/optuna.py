@@ -328,7 +328,7 @@ def _shares(distribution: Any) -> list[float]:
 
 
 def _utility(answers: _Answers, space: _Space) -> Model:
-    """Fits the model of who beat whom."""
+    """Fits the utility to pairs of trials, the better one of each pair first."""
     return default_model(
         space.points(answers.compared),
         torch.tensor(answers.pairs),

@@ -360,7 +360,8 @@ class DesignSpace:
         """Mixes ``centres`` and other designs, mostly near the centres.
 
         What lies between two designs that satisfy constraints satisfies them too. Half
-        of the listed values stay, or all of a design where constraints are about them.
+        of the listed values are the centre's. Where constraints refuse a mixture, the
+        result is the other design.
         Centres and results are coordinates, ``n x c``.
         """
         share = torch.rand(len(designs), 1).to(designs) ** 3

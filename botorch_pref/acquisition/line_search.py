@@ -92,7 +92,7 @@ class LineEUBO(WrappedAcquisition):
     @takes_points
     @t_batch_mode_transform(expected_q=2)  # type: ignore[arg-type]
     def forward(self, X: Tensor) -> Tensor:
-        """Computes the expected improvement of the best design of the line.
+        """Computes by how much the best design of a line is expected to exceed `X_ref`.
 
         Args:
             X: The ends of the line, ``batch_shape x 2 x d``.
@@ -137,9 +137,11 @@ def best_line(model: Model, lines: Tensor, X_ref: Tensor, recent: Tensor) -> Ten
 def line_of_last_stop(model: Model, X: Tensor) -> Tensor:
     """Finds the line on which the person of a model stopped last.
 
+    `best_line` takes it, so that the next line moves other numbers.
+
     Args:
         model: Any BoTorch model with training inputs and without batches.
-        X: ``... x d``, a design, for the type of the result.
+        X: ``... x d``, a design, for the size and type of an empty result.
 
     Returns:
         ``1 x 2 x d``; ``0 x 2 x d`` where the model has no stop.

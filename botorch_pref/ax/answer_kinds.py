@@ -283,6 +283,7 @@ def _sets(metric: str, groups: Groups, order: int, pair: bool = False) -> Tensor
 
 def _duels(groups: Groups, num_levels: int | None) -> Comparisons:
     """Makes comparisons of trials of two arms, one of which won."""
+    # In falling order: the winner first.
     pairs = _sets(OBJECTIVE, groups, -1, pair=True)
     for (trial, _), values in groups:
         if sorted(values.values()) != [0.0, 1.0]:

@@ -145,7 +145,7 @@ class Log:
 
     @property
     def last_context(self) -> Context:
-        """The context of the last answer; none where there is no answer."""
+        """The context of the latest answer that stands, by anybody; or none."""
         last = self.last_answer(None)
         return (
             NO_CONTEXT

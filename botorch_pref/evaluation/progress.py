@@ -230,15 +230,16 @@ def stopping_candidates(
     A better point than the recommended one is on another hill, or further up on its
     own. In several dimensions no number of points all over a box comes near enough
     to it to show the second. So ``n x d`` points are those of a scrambled Sobol
-    sequence, then Gaussian ones around the recommended one; in a space that is no box
-    they are mixtures of the recommended one and others. All designs, where there are
-    few of them, are the candidates.
+    sequence, then Gaussian ones around the recommended one; in another space
+    they are points all over, mixtures of the recommended one and others, and that
+    one. Of designs that can be listed they are all, or where there are more than
+    ``n``, the nearest to the recommended one and some others.
 
     Args:
         recommended: ``1 x d``, in the space.
         bounds: ``2 x d``, lower and upper ends.
-        num_candidates: ``n``, at least 2; in a space that is no box the recommended one
-            is added.
+        num_candidates: ``n``, at least 2; in a space that is no box, and whose designs
+            cannot be listed, the recommended one is added.
         seed: Of the points; the global random state stays as it is.
         inequality_constraints: See `next_question`, as of those below.
         discrete: ``N x d``, the designs that there are.

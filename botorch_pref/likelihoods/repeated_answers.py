@@ -282,6 +282,7 @@ class RowsInLine:
         self.batch_shape = batch_shape
         line_answers = answers.in_line(batch_shape)
         groups = line_answers.groups
+        # At most 0 of a row of one answer, and of one that an element lacks.
         repeats = groups.total(line_answers.counts) - groups.present.to(
             line_answers.counts
         )

@@ -129,7 +129,7 @@ class _ScaledStationary(Function):
     def forward(
         ctx: Any, x: Tensor, lengthscale: Tensor, outputscale: Tensor, matern: bool
     ) -> Tensor:
-        """Computes the covariance, and keeps its slope in the distances."""
+        """Computes the covariance, and keeps its slope in squared distances."""
         # In GPyTorch's order, so that covariances with other points round as these do.
         z = (x - x.mean(dim=-2, keepdim=True) if matern else x) / lengthscale
         z = z - z.mean(dim=-2, keepdim=True)
@@ -141,7 +141,7 @@ class _ScaledStationary(Function):
         )
         distance = torch.cat(left_columns, dim=-1) @ torch.cat(right_columns, dim=-1).mT
         distance.clamp_min_(0.0).diagonal(dim1=-2, dim2=-1).fill_(0.0)
-        # The gradient in D is minus half the slope times the output scale.
+        # The derivative in D is minus half of the slope, which has the output scale.
         if matern:
             root = distance.mul_(5.0).sqrt_()
             decay = (-root).exp_() * outputscale[..., None, None]

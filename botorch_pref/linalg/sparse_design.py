@@ -523,7 +523,7 @@ class BlockRows:
     def from_design(cls, rows: SparseDesign, blocks: Tensor) -> BlockRows:
         """Takes rows at ``num_blocks x k`` places, padded with the number of rows."""
         is_row = blocks < rows.num_rows
-        # Padding is about points of the block, which all its rows may share.
+        # Padding repeats a row of the block: points that all rows share stay so.
         place = torch.where(is_row, blocks, blocks.amin(-1, keepdim=True))
         place = place.clamp_max(rows.num_rows - 1)
         coefficients = rows.coefficients[..., place, :] * is_row.unsqueeze(-1)

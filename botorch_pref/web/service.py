@@ -551,7 +551,7 @@ class PreferenceService:
             self._ask_ahead()
 
     def _ask(self) -> None:
-        """Asks questions, in the thread, until every rater has enough of them."""
+        """Asks questions, in the thread, until all have enough or it may end."""
         while True:
             with self._changed:
                 needy = self._places.needy()

@@ -303,7 +303,7 @@ class NotedQuestions(WrappedAcquisition):
         return values
 
     def different(self, question: Tensor, count: int, apart: Distinctness) -> Tensor:
-        """Picks questions that are worth nearly as much as one, and differ most.
+        """Picks questions for others, worth nearly as much as one, and most different.
 
         Each is the one that differs most from those before it, of all that are worth
         as much as the ``question`` (``q x d``) but for a share of the spread of values.

@@ -42,7 +42,11 @@ def _split(draws: Tensor) -> Tensor:
 
 
 def _variances(chains: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Centres chains; computes ``W`` within them and pooled ``var+`` (eq. 1 to 3)."""
+    """Centres chains, ``steps x chains x ...``; computes ``W`` and ``var+``.
+
+    ``W`` is the variance within chains and ``var+`` the pooled one, equations 1 to 3 of
+    Vehtari et al. (2021).
+    """
     steps = chains.shape[0]
     means = chains.mean(dim=0)
     centred = chains - means
