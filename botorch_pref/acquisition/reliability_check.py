@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from botorch_pref.acquisition.design_space import DesignSpace
 from botorch_pref.acquisition.duels import observed_points
 from botorch_pref.feedback import Comparisons
 from botorch_pref.likelihoods import LapsingProbitLikelihood
@@ -17,7 +18,7 @@ from botorch_pref.posteriors.gaussian import mean_at
 
 def reliability_check(
     model: Any,
-    X: Tensor,
+    space: DesignSpace,
     number: int,
     open_questions: Tensor,
     *,
@@ -35,16 +36,16 @@ def reliability_check(
 
     .. math:: L + n \log 2 \ge \text{margin},
 
-    which takes two of them where somebody is steady (`docs/logbook/lapses.md`).
+    which takes one or two where somebody is steady (`docs/logbook/lapses.md`).
 
     Args:
         model: Any model. Only one of duels without ties that learns how often somebody
             lapses, as `default_model` does of duels, can gain from a check.
-        X: ``n x d`` designs that were shown and can be shown again.
+        space: The designs that may be shown; a check is of those that were.
         number: How many questions were asked before, answered or not.
         open_questions: ``k x 2 x d`` duels that wait for an answer.
-        first: The number of the first question that may be a check.
-        every: Every how many questions there is a check.
+        first: How many questions are asked before the first that may be a check.
+        every: How many questions there are from one check to the next.
         margin: How much larger than a coin's the log evidence has to be, in nats.
         confidence: The least probability of the answer that is foreseen.
 
@@ -57,21 +58,25 @@ def reliability_check(
     duels: Comparisons = model.feedback[0]
     with torch.no_grad():
         gain = model.log_evidence() + duels.answer_counts.sum() * math.log(2)
+    answered = observed_points(model)[duels.pairs]
+    X = answered.flatten(0, 1).unique(dim=0)
+    X = X[space.allows(X)]
     if float(gain) >= margin or not len(X):
         return None
     best = X[mean_at(model, X).argmax()]
-    asked = torch.cat([observed_points(model)[duels.pairs], open_questions])
-    partners = asked[(asked == best).all(-1).any(-1)].flatten(0, 1)
-    X = X[(X.unsqueeze(-2) != partners).any(-1).all(-1)]
-    # Where the best met no other design, it is not among its partners itself.
-    X = X[(best != X).any(-1)]
-    if not len(X):
+    asked = torch.cat([answered, open_questions])
+    # The best design is among those of its own duels.
+    met = asked[(asked == best).all(-1).any(-1)].flatten(0, 1)
+    rivals = X[(X.unsqueeze(-2) != met).any(-1).all(-1)]
+    if not len(rivals):
         return None
     with torch.no_grad():
-        chance = model.duel_probability(best.expand_as(X), X, observation_noise=True)
+        chance = model.duel_probability(
+            best.expand_as(rivals), rivals, observation_noise=True
+        )
     if float(chance.max()) < confidence:
         return None
-    return torch.stack([best, X[chance.argmax()]])
+    return torch.stack([best, rivals[chance.argmax()]])
 
 
 def _learns_lapses(model: object) -> bool:

@@ -379,7 +379,7 @@ def _requested_question(
         return _spread_question(request, observed, _too_little(answers, initial))
     if request.kind == "plane":
         return _plane_question(request, model)
-    check = _check_question(request, model, observed, answers)
+    check = _check_question(request, model, answers)
     return _chosen_question(request, model) if check is None else check
 
 
@@ -467,19 +467,14 @@ def best_design(model: Model, space: DesignSpace, seed: int) -> Tensor:
     return designs[mean_at(model, designs).argmax()].unsqueeze(0)
 
 
-def _check_question(
-    request: _Request, model: Model, observed: Tensor, answers: int
-) -> Question | None:
+def _check_question(request: _Request, model: Model, answers: int) -> Question | None:
     """Asks a duel that checks the answers, where somebody seeks the best by duels."""
     is_free = request.best is None and not len(request.beside)
     if request.size != 2 or request.goal != "best" or not is_free:
         return None
-    duel = reliability_check(
-        model,
-        observed[request.space.allows(observed)],
-        answers + len(request.open_questions),
-        request.open_questions,
-    )
+    waiting = request.open_questions
+    number = answers + len(waiting)
+    duel = reliability_check(model, request.space, number, waiting)
     return None if duel is None else Question(duel[torch.randperm(2)], CHECK, _CHECKS)
 
 

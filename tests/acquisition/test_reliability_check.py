@@ -7,10 +7,12 @@ import torch
 from torch import Generator, Tensor
 
 from botorch_pref import Comparisons, EPPreferenceGP, default_model, next_question
+from botorch_pref.acquisition.design_space import DesignSpace
 from botorch_pref.acquisition.reliability_check import reliability_check
 from botorch_pref.asking.next_questions import CHECK
 
 CUBE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
+SPACE = DesignSpace.from_bounds(CUBE)
 NONE_OPEN = torch.empty(0, 2, 2, dtype=torch.float64)
 DUELS = 8
 
@@ -44,7 +46,7 @@ def undecided() -> EPPreferenceGP:
 
 def test_the_best_meets_what_is_most_surely_worse(undecided: EPPreferenceGP) -> None:
     X = points()
-    duel = reliability_check(undecided, X, DUELS, NONE_OPEN)
+    duel = reliability_check(undecided, SPACE, DUELS, NONE_OPEN)
     assert duel is not None, "a check is due"
     with torch.no_grad():
         mean = undecided.posterior(X).mean.flatten()
@@ -70,12 +72,12 @@ def test_checks_end_once_a_coin_explains_the_answers_less(
     with torch.no_grad():
         gain = float(undecided.log_evidence()) + DUELS * math.log(2)
     for margin, is_due in ((gain + 1e-3, True), (gain - 1e-3, False)):
-        duel = reliability_check(undecided, points(), DUELS, NONE_OPEN, margin=margin)
+        duel = reliability_check(undecided, SPACE, DUELS, NONE_OPEN, margin=margin)
         assert (duel is not None) == is_due, f"evidence {gain} beside {margin}"
 
 
 def test_what_is_not_sure_is_no_check(undecided: EPPreferenceGP) -> None:
-    duel = reliability_check(undecided, points(), DUELS, NONE_OPEN)
+    duel = reliability_check(undecided, SPACE, DUELS, NONE_OPEN)
     assert duel is not None
     with torch.no_grad():
         chance = float(
@@ -83,7 +85,7 @@ def test_what_is_not_sure_is_no_check(undecided: EPPreferenceGP) -> None:
         )
     for confidence, is_due in ((chance - 1e-6, True), (chance + 1e-6, False)):
         check = reliability_check(
-            undecided, points(), DUELS, NONE_OPEN, confidence=confidence
+            undecided, SPACE, DUELS, NONE_OPEN, confidence=confidence
         )
         assert (check is not None) == is_due, f"{chance} beside {confidence}"
 
@@ -94,45 +96,53 @@ def test_what_is_not_sure_is_no_check(undecided: EPPreferenceGP) -> None:
 def test_every_second_question_is_one_from_the_seventh(
     undecided: EPPreferenceGP, number: int, is_due: bool
 ) -> None:
-    duel = reliability_check(undecided, points(), number, NONE_OPEN)
+    duel = reliability_check(undecided, SPACE, number, NONE_OPEN)
     assert (duel is not None) == is_due
 
 
 def test_what_waits_or_was_answered_is_not_asked_again(
     undecided: EPPreferenceGP,
 ) -> None:
-    first = reliability_check(undecided, points(), DUELS, NONE_OPEN)
+    first = reliability_check(undecided, SPACE, DUELS, NONE_OPEN)
     assert first is not None
     waiting = first.flip(0).unsqueeze(0)
-    second = reliability_check(undecided, points(), DUELS, waiting)
+    second = reliability_check(undecided, SPACE, DUELS, waiting)
     assert second is not None
     assert torch.equal(second[0], first[0])
     assert not torch.equal(second[1], first[1]), "that duel waits"
-    places = [int((points() == option).all(-1).nonzero()) for option in first]
-    # Answered against what was foreseen, so that a check is due still.
-    repeated = model_of(torch.cat([duels(), torch.tensor([places[::-1]])]))
-    third = reliability_check(repeated, points(), DUELS + 2, NONE_OPEN)
-    if third is not None:
-        is_repeated = (third.unsqueeze(1) == first).all(-1).any(-1).all()
-        assert not bool(is_repeated), "that duel was answered"
+    # Of the best design and whom it met nothing is left to ask.
+    place = (points() == first[0]).all(-1).nonzero().item()
+    neighbours = points()[[place - place % 2, place - place % 2 + 1]]
+    table = DesignSpace.from_bounds(CUBE, rows=neighbours)
+    surely = {"margin": math.inf, "confidence": 0.0}
+    assert reliability_check(undecided, table, DUELS, NONE_OPEN, **surely) is None
+
+
+def test_designs_that_nobody_was_shown_are_in_no_check() -> None:
+    """Such as those of a catalogue, which a model holds beside the others."""
+    corner = torch.ones(1, 2, dtype=torch.float64)
+    model = default_model(torch.cat([points(), corner]), duels())
+    table = DesignSpace.from_bounds(CUBE, rows=torch.cat([points()[:2], corner]))
+    surely = {"margin": math.inf, "confidence": 0.0}
+    assert reliability_check(model, table, DUELS, NONE_OPEN, **surely) is None
 
 
 def test_nobody_is_checked_whose_lapses_no_model_learns() -> None:
     X = points()
     steady = EPPreferenceGP(X, duels())
-    assert reliability_check(steady, X, DUELS, NONE_OPEN) is None
+    assert reliability_check(steady, SPACE, DUELS, NONE_OPEN) is None
     ties = Comparisons(duels()[2:], duels()[:2])
     with_ties = default_model(X, ties)
-    assert reliability_check(with_ties, X, DUELS, NONE_OPEN) is None
+    assert reliability_check(with_ties, SPACE, DUELS, NONE_OPEN) is None
     of_raters = default_model(X, duels(), raters=torch.arange(16) // 8)
-    assert reliability_check(of_raters, X, DUELS, NONE_OPEN) is None
+    assert reliability_check(of_raters, SPACE, DUELS, NONE_OPEN) is None
 
 
 def test_the_next_question_is_a_check_where_one_is_due(
     undecided: EPPreferenceGP,
 ) -> None:
     question = next_question(undecided, CUBE, 2)
-    duel = reliability_check(undecided, points(), DUELS, NONE_OPEN)
+    duel = reliability_check(undecided, SPACE, DUELS, NONE_OPEN)
     assert duel is not None
     assert question.acquisition == CHECK
     assert question.reason.startswith("The answer to this duel is foreseen")

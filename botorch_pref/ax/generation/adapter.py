@@ -362,8 +362,8 @@ class PreferenceAdapter(TorchAdapter):
         if fixed_features is not None:
             context = fixed_features.parameters
         options = {**(model_gen_options or {})}
-        if options.pop(CHECKS, False) and n == 2 and not context:
-            duel = self._check_duel()
+        if options.pop(CHECKS, False) and n == 2:
+            duel = self._check_duel(context)
             if duel is not None:
                 return GeneratorRun(duel, generator_key=self._generator_key)
         arguments = Keys.AX_ACQUISITION_KWARGS.value
@@ -400,12 +400,12 @@ class PreferenceAdapter(TorchAdapter):
             run._gen_metadata = {**(run.gen_metadata or {}), FURTHER: questions}
         return run
 
-    def _check_duel(self) -> list[Arm] | None:
+    def _check_duel(self, context: Context) -> list[Arm] | None:
         """Finds the arms of a duel that checks answers; None where none is due."""
         points, waiting = self.datapoints, self.open_questions(2)
-        allowed = points[self.design_space().allows(points)]
         number = num_answers(self._experiment) + len(waiting)
-        duel = reliability_check(self.botorch_model, allowed, number, waiting)
+        space = self.design_space(context)
+        duel = reliability_check(self.botorch_model, space, number, waiting)
         if duel is None:
             return None
         places = [int((points == option).all(-1).nonzero()[0]) for option in duel]

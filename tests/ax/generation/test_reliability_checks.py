@@ -1,15 +1,20 @@
 """Duels that show whether answers can be relied on, in experiments."""
 
+import math
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from parameters import real
 from torch import Generator, Tensor
 
 from botorch_pref import default_model, next_question
+from botorch_pref.acquisition.reliability_check import reliability_check
 from botorch_pref.asking.next_questions import CHECK
 from botorch_pref.ax import PreferenceExperiment
+from botorch_pref.ax.generation import adapter
 
 CUBE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
 PAIRS = torch.rand(8, 2, 2, generator=Generator().manual_seed(4), dtype=torch.float64)
@@ -50,7 +55,8 @@ def test_an_experiment_checks_answers_as_a_loop_does(tmp_path: Path) -> None:
     assert torch.equal(asked, expected), "an experiment asks another duel than a loop"
     # While that one waits, the next question is one of the search.
     following = points_of(experiment.ask(2).options)
-    assert not torch.equal(following, asked)
+    shown = (following.unsqueeze(1) == PAIRS.view(16, 2)).all(-1).any(-1)
+    assert not bool(shown.all()), "two checks in a row"
 
 
 def test_who_names_an_acquisition_function_is_asked_by_it_alone(tmp_path: Path) -> None:
@@ -58,3 +64,24 @@ def test_who_names_an_acquisition_function_is_asked_by_it_alone(tmp_path: Path) 
     shown = [o.parameters for q in experiment.log.questions for o in q.options]
     options = experiment.ask(2).options
     assert not all(dict(option) in shown for option in options)
+
+
+@pytest.mark.parametrize(("y", "is_check"), [(0.25, True), (0.75, False)])
+def test_in_a_context_a_check_is_of_what_was_shown_there(
+    y: float, is_check: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    due = partial(reliability_check, margin=math.inf, confidence=0.0)
+    monkeypatch.setattr(adapter, "reliability_check", due)
+    experiment = PreferenceExperiment.create(
+        "room",
+        parameters=[real("x"), real("y")],
+        storage=tmp_path / "room.db",
+        repeat_rate=0.0,
+        context=["y"],
+    )
+    for pair, winner in zip(PAIRS[..., 0].tolist(), WINNERS.tolist(), strict=True):
+        experiment.record([{"x": x, "y": 0.25} for x in pair], winner=winner)
+    options = experiment.ask(2, context={"y": y}).options
+    assert [option["y"] for option in options] == [y, y]
+    shown = [option["x"] in PAIRS[..., 0].flatten().tolist() for option in options]
+    assert all(shown) == is_check
