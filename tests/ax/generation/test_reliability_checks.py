@@ -55,15 +55,15 @@ def test_an_experiment_checks_answers_as_a_loop_does(tmp_path: Path) -> None:
     assert torch.equal(asked, expected), "an experiment asks another duel than a loop"
     # While that one waits, the next question is one of the search.
     following = points_of(experiment.ask(2).options)
-    shown = (following.unsqueeze(1) == PAIRS.view(16, 2)).all(-1).any(-1)
-    assert not bool(shown.all()), "two checks in a row"
+    is_old = (following.unsqueeze(1) == PAIRS.view(16, 2)).all(-1).any(-1)
+    assert not bool(is_old.all()), "two checks in a row"
 
 
 def test_who_names_an_acquisition_function_is_asked_by_it_alone(tmp_path: Path) -> None:
     experiment = answered(tmp_path / "named.db", acquisition="DuelingEUBO")
-    shown = [o.parameters for q in experiment.log.questions for o in q.options]
+    designs = [o.parameters for q in experiment.log.questions for o in q.options]
     options = experiment.ask(2).options
-    assert not all(dict(option) in shown for option in options)
+    assert not all(dict(option) in designs for option in options)
 
 
 @pytest.mark.parametrize(("y", "is_check"), [(0.25, True), (0.75, False)])
@@ -83,5 +83,5 @@ def test_in_a_context_a_check_is_of_what_was_shown_there(
         experiment.record([{"x": x, "y": 0.25} for x in pair], winner=winner)
     options = experiment.ask(2, context={"y": y}).options
     assert [option["y"] for option in options] == [y, y]
-    shown = [option["x"] in PAIRS[..., 0].flatten().tolist() for option in options]
-    assert all(shown) == is_check
+    are_old = [option["x"] in PAIRS[..., 0].flatten().tolist() for option in options]
+    assert all(are_old) == is_check
