@@ -70,26 +70,30 @@ class Moments:
     def combined(self, linear: Linear, offset: float | Tensor = 0.0) -> Moments:
         """Computes moments of linear combinations of the utilities plus an offset.
 
+        Such are differences of duels and means over raters.
+
         Args:
-            linear: The combinations, ``q'`` of ``q``.
-            offset: Added to all of them.
+            linear: The map ``... x q x r`` to ``... x q' x r``; it has no offset, for
+                the covariance goes through it twice.
+            offset: Added to the means alone.
         """
         covariance = congruence(linear, self.covariance)
         return Moments(self.means_of(linear) + offset, covariance)
 
     def with_more_covariance(self, covariance: Tensor) -> Self:
-        """Adds independent noise of mean zero to the utilities.
+        """Copies the moments, with independent noise of mean zero in the utilities.
 
         Args:
             covariance: Of the noise, ``batch_shape x q x q``.
         """
+        # A copy keeps the class, and so the means of `WeightedMoments` unmade.
         noisy = copy(self)
         noisy.covariance = self.covariance + covariance
         return noisy
 
 
 def contrast(moments: Moments, q: int) -> Moments:
-    """Computes moments of the first ``q`` points minus the rest.
+    """Computes moments of differences: utilities of ``q`` points less the references.
 
     Args:
         moments: Of ``q`` points followed by one reference for all or one each.
@@ -99,9 +103,9 @@ def contrast(moments: Moments, q: int) -> Moments:
 
 
 def congruence(linear: Linear, matrix: Tensor) -> Tensor:
-    """Computes the covariance of linear combinations from that of ``q`` points.
+    """Computes ``L C L'``, the covariance of the combinations ``L f`` of utilities.
 
-    The matrix is ``batch_shape x q x q``.
+    The ``matrix`` is ``C``, symmetric, ``batch_shape x q x q``.
     """
     return linear(linear(matrix).mT).mT
 
@@ -128,8 +132,10 @@ class WeightDraws:
         """A root of the covariance over draws, ``batch_shape x n x min(n, s)``."""
         num_points, num_draws = self.values.shape[-2:]
         with torch.inference_mode(False), torch.enable_grad():
+            # Draws are the components of a mixture, no sample: not ``num_draws - 1``.
             deviations = (self.values - self.mean) / math.sqrt(num_draws)
-            # A triangular factor is no function of the draws where these are dependent.
+            # A triangular factor is smaller, if draws are many, but has no derivative
+            # where these are linearly dependent.
             if deviations.requires_grad or num_draws <= num_points:
                 return deviations
             return torch.linalg.qr(deviations.mT, mode="r").R.mT
@@ -149,6 +155,14 @@ class WeightedMoments(Moments):
         weights: WeightDraws,
         covariance: Tensor,
     ) -> None:
+        """Keeps the parts: the base class would want the means, which are made later.
+
+        Args:
+            prior_mean: ``batch_shape x q``.
+            features: Prior covariances with the points that have the weights.
+            weights: Draws of the weights ``w`` of these points.
+            covariance: That which all draws have around their means.
+        """
         self.covariance = covariance
         # A view of a parameter has a graph in spite of no_grad; means are made later.
         self._prior_mean = (
@@ -176,6 +190,7 @@ class WeightedMoments(Moments):
     def means_of(self, linear: Linear) -> Tensor:
         """See base class."""
         prior = linear(self._prior_mean.unsqueeze(-1)).squeeze(-1)
+        # The features first: the product with ``s`` columns is then of ``q'`` rows.
         shift = batched_product(linear(self._features), self._weights.values)
         return prior + shift.movedim(-1, 0)
 
@@ -201,7 +216,10 @@ class SemidefiniteNormal(MultivariateNormal):
 
     @property
     def variance(self) -> Tensor:
-        """Variances, ``batch_shape x q``; below zero by rounding counts as zero."""
+        """Variances, ``batch_shape x q``; below zero by rounding counts as zero.
+
+        GPyTorch's property would raise them to 1e-10.
+        """
         diagonal = self.lazy_covariance_matrix.diagonal(dim1=-2, dim2=-1)
         return diagonal.clamp_min(0.0).expand(self.batch_shape + self.event_shape)
 
@@ -261,9 +279,10 @@ def check_output_indices(output_indices: list[int] | None) -> None:
 def with_observation_noise(
     moments: Moments, observation_noise: bool | Tensor, likelihood: Any
 ) -> Moments:
-    """Adds noise to moments of utilities at q points, as a person hears them.
+    """Adds the noise of answers to moments of utilities at q points, for a posterior.
 
-    The noise is ``batch_shape x q x 1`` variances, or with True the likelihood's own.
+    The noise is ``batch_shape x q x 1`` variances, or with True the likelihood's own of
+    one item. With False callers leave this out; here it is an error.
     """
     if not isinstance(observation_noise, bool | Tensor):
         raise FeedbackError(
@@ -301,7 +320,12 @@ def transformed_posterior(
     transform: PosteriorTransform | None,
     X: Tensor,
 ) -> Posterior:
-    """Makes the posterior at untransformed ``X``, transformed as BoTorch does."""
+    """Makes the posterior that ``model.posterior(X, posterior_transform=...)`` returns.
+
+    Scaled by one weight, moments make a posterior of the same class, such as a skew
+    one; any other transform is BoTorch's own, of the posterior that ``make`` gives.
+    ``X`` is untransformed.
+    """
     # Subclasses may do more; wrong numbers of weights are for BoTorch to refuse.
     if type(transform) is ScalarizedPosteriorTransform:
         weights = cast("Tensor", transform.weights)
@@ -322,9 +346,10 @@ def shared_covariance_mixture(posterior: Posterior) -> tuple[Tensor, Tensor]:
     """Returns component means and the shared covariance of a preference posterior.
 
     A `SkewNormalPosterior` is a mixture, BoTorch's Gaussian ``GPyTorchPosterior`` one
-    of one component, and each member of an ensemble's ``GaussianMixturePosterior`` is
-    one component. Means are ``num_components x batch_shape x q``, the covariance
-    ``batch_shape x q x q``.
+    of one component, and an ensemble's ``GaussianMixturePosterior`` one of one
+    component in each element of its batch, the last dimension of which counts members.
+    Means are ``num_components x batch_shape x q``, the covariance ``batch_shape x q x
+    q``.
     """
     moments = moments_of(posterior)
     return moments.means, moments.covariance
@@ -359,6 +384,8 @@ def draw_utilities(
     each other. Torch's default generator draws if none is given.
     """
     means, covariance = shared_covariance_mixture(posterior)
+    # First the components, then the normals, in double precision on the processor: a
+    # seed means the same draws.
     component = torch.randint(len(means), (num_draws,), generator=generator)
     root = psd_root(covariance)
     shape = (num_draws, *root.shape[:-1], 1)
@@ -396,13 +423,19 @@ def duel_mixtures(
     """Computes means and variances of differences, with duels before the batch.
 
     There, parameters of a link that differ in the batch broadcast as they should. Means
-    are ``num_components x num_duels x batch_shape``.
+    are ``num_components x num_duels x batch_shape``, variances are without components.
     """
     means, variance = difference_mixture(posterior, first, second)
     return means.movedim(-1, 1), variance.movedim(-1, 0)
 
 
 def _differences(moments: Moments, first: int | Tensor, second: int | Tensor) -> Tensor:
+    """Computes differences of component means, by way of the fewer means.
+
+    Of few pairs they are made at once, of as many pairs as points or more those of the
+    points. The result is ``num_components x batch_shape`` for two numbers, and has one
+    more dimension behind for long vectors.
+    """
     i, j = (torch.atleast_1d(torch.as_tensor(p)) for p in (first, second))
     if len(i) >= moments.covariance.shape[-1]:
         # The means of the points are fewer than those of the differences.
@@ -429,7 +462,11 @@ def mean_at(model: Model, X: Tensor) -> Tensor:
 
 
 def central_interval(posterior: Any, level: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns mean and ends of central intervals, ``batch_shape x q``."""
+    """Returns the mean and both ends of central credible intervals, for tables.
+
+    An interval has the probability ``level``, in (0, 1), and leaves as much below it as
+    above. All are ``batch_shape x q``, without gradients.
+    """
     check_probabilities("level", torch.tensor(level, dtype=torch.float64))
     tails = torch.tensor([(1 - level) / 2, (1 + level) / 2], dtype=torch.float64)
     mean = mean_of(posterior).detach()
@@ -451,13 +488,15 @@ def resolved_variance(variance: Tensor, scale: Tensor) -> Tensor:
     """
     limits = torch.finfo(variance.dtype)
     hidden = _ROUNDINGS * limits.eps * scale
+    # Positive even where the scale is 0, since callers divide by its root.
     return (variance.clamp_min(0.0) + hidden).clamp_min(limits.tiny)
 
 
 def duels_between(utilities: Tensor) -> Tensor:
     """Lists every duel of items of utilities ``batch_shape x q x 1``, winner first.
 
-    The indices are ``batch_shape x q (q - 1) / 2 x 2``.
+    The indices are ``batch_shape x q (q - 1) / 2 x 2``. Of equal utilities the item
+    that comes first wins.
     """
     values = utilities.squeeze(-1)
     pairs = torch.combinations(torch.arange(values.shape[-1], device=values.device))

@@ -49,6 +49,7 @@ class SkewNormalPosterior(Posterior):
     """
 
     def __init__(self, component_means: Tensor, component_covariance: Tensor) -> None:
+        """Checks that both have one batch shape: nothing broadcasts."""
         check_kind("component_means", component_means, Tensor)
         check_kind("component_covariance", component_covariance, Tensor)
         event = component_means.shape[1:]
@@ -62,7 +63,8 @@ class SkewNormalPosterior(Posterior):
 
     @classmethod
     def from_moments(cls, moments: Moments) -> Self:
-        """Makes a posterior whose component means are made when needed."""
+        """Makes a posterior of moments, whose component means are made when needed."""
+        # Past the constructor, whose check of shapes would make them.
         posterior = cls.__new__(cls)
         posterior.moments = moments
         return posterior
@@ -178,7 +180,10 @@ class SkewNormalPosterior(Posterior):
     def _at_each(
         self, function: Callable[[Tensor, Tensor, Tensor], Tensor], value: Tensor
     ) -> Tensor:
-        """Evaluates a function of the mixture at each value."""
+        """Evaluates a function of a marginal mixture at each value, shaped as in `cdf`.
+
+        The function takes a value, means and the variance of all components.
+        """
         # One value at a time: a grid of values times points times components would
         # not fit into memory.
         results = [
@@ -248,7 +253,9 @@ class SkewNormalPosterior(Posterior):
         normals = base_samples.expand(sample_shape + self.base_sample_shape)
         normals = normals.reshape(sample_shape.numel(), *self.base_sample_shape)
         count, *_, num_points = self.component_means.shape
-        # The component of each sample, the same at all its points.
+        # The first normal picks the component, ``floor(S Phi(z_0))``, the same at all
+        # points of a sample. It may depend on nothing else: t-batches with equal base
+        # samples have equal components.
         uniform = 0.5 * torch.erfc(normals[..., 0] * -math.sqrt(0.5))
         index = (uniform * count).long().clamp(max=count - 1).unsqueeze(-1)
         means = self.component_means.gather(
@@ -260,6 +267,10 @@ class SkewNormalPosterior(Posterior):
 
     @cached_property
     def _root(self) -> Tensor:
+        """The lower triangular root of the covariance within components.
+
+        Triangular, so that a sample at a point does not depend on the points behind it.
+        """
         # The first sample may be drawn without a graph, and a later one with it.
         with torch.enable_grad():
             return semidefinite_cholesky(self.component_covariance)
