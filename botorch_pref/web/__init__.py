@@ -22,6 +22,7 @@ _EXTRAS = {
 
 
 def __getattr__(name: str) -> Any:
+    """Imports a public name at first use, so that each needs its own extra alone."""
     if name not in _EXTRAS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module, extra = _EXTRAS[name]

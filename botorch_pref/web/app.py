@@ -85,6 +85,7 @@ class Guard:
     def __init__(
         self, app: ASGIApp, token: str | None, hosts: Collection[str], public: str
     ) -> None:
+        """Takes the application that is guarded, and what requests have to bring."""
         self._app = app
         self._token = None if token is None else token.encode()
         self._hosts = {"localhost", *(host.lower().rstrip(".") for host in hosts)}
@@ -118,12 +119,14 @@ class Guard:
             return _refusal_response(path, 421, reason)
         if path.startswith(self._public):
             return None
+        # Before the token, so that nobody can try many of them.
         if not self._is_allowed(scope):
             return _refusal_response(path, 429, "Too many requests; wait a second.")
         scheme, _, bearer = headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer":
             query = parse_qs(scope["query_string"].decode("latin-1"))
             bearer = query.get("token", [""])[0]
+        # Without a token of its own, whatever a request brings is right.
         token = bearer.encode() if self._token is None else self._token
         if not hmac.compare_digest(bearer.encode(), token):
             reason = (
@@ -147,9 +150,13 @@ class Guard:
             return False
 
     def _is_allowed(self, scope: Scope) -> bool:
-        """Tells whether an address has not asked too often: a bucket that refills."""
+        """Tells whether an address has not asked too often: a bucket that refills.
+
+        It holds `BURST` requests, and gets `RATE` more a second.
+        """
         address = (scope.get("client") or ("",))[0]
         now = time.monotonic()
+        # Taken out and put in again: the first entry is the one quiet longest.
         allowance, since = self._allowances.pop(address, (BURST, now))
         allowance = min(BURST, allowance + RATE * (now - since))
         allowed = allowance >= 1.0
@@ -259,7 +266,7 @@ def make_app(
 
 
 def _check_guard(token: object, hosts: Any) -> None:
-    """Checks what a request has to bring, and where from."""
+    """Checks the user's token and names of hosts, by which `Guard` lets requests in."""
     listed = isinstance(hosts, Collection) and not isinstance(hosts, str)
     if not listed or not all(isinstance(host, str) for host in hosts):
         raise ExperimentError(f"hosts is {hosts!r}; give a list of names.")
@@ -297,7 +304,10 @@ async def _page(page: str, request: Request) -> Response:
 def _endpoint(
     service: PreferenceService, name: str
 ) -> Callable[[Request], Awaitable[Response]]:
-    """Returns the function of a call's route, which knows what call it is."""
+    """Returns the function of a call's route.
+
+    Its attribute ``call`` is the name by which the OpenAPI description finds the call.
+    """
 
     async def endpoint(request: Request) -> Response:
         return await _call(service, name, request)
@@ -307,7 +317,11 @@ def _endpoint(
 
 
 async def _call(service: PreferenceService, name: str, request: Request) -> Response:
-    """Answers a call. Any number of raters may wait for a question, without threads."""
+    """Answers a call with what the service's method of its name returns.
+
+    The status is 202 while a question is still being chosen. Calls for one ask again
+    and again, instead of waiting in one of few threads, so that any number may wait.
+    """
     arguments: dict[str, Any] = dict(request.query_params)
     if name in WRITES:
         arguments = json_object(await _body(request))
@@ -317,6 +331,7 @@ async def _call(service: PreferenceService, name: str, request: Request) -> Resp
         arguments["patience"] = 0
     while True:
         reply = await run_in_threadpool(getattr(service, name), arguments)
+        # Replies without the key are of other calls, and need no waiting.
         is_there = reply.get("question", 0) is not None
         if is_there or time.monotonic() >= until or await request.is_disconnected():
             return JSONResponse(reply, 200 if is_there else 202)
@@ -324,6 +339,7 @@ async def _call(service: PreferenceService, name: str, request: Request) -> Resp
 
 
 async def _body(request: Request) -> bytearray:
+    """Reads the JSON of a request, of which size and time are limited."""
     # A form of another site cannot send this type without asking first.
     kind = request.headers.get("content-type", "").partition(";")[0].strip()
     if kind != "application/json":
@@ -346,6 +362,7 @@ async def _body(request: Request) -> bytearray:
 
 
 async def _media(service: PreferenceService, request: Request) -> Response:
+    """Answers a request for a picture, a sound or a film of an option."""
     try:
         medium = await run_in_threadpool(service.media, **request.path_params)
     except ExperimentError as error:
@@ -362,7 +379,7 @@ def _error_response(request: Request, error: Exception) -> Response:
     if isinstance(error, HTTPException):
         return JSONResponse({"error": error.detail}, error.status_code, error.headers)
     if isinstance(error, ClientDisconnect):
-        # Nobody hears it: the client left while it was sending.
+        # Nobody gets it: the client left while it was sending.
         return Response(status_code=400)
     if isinstance(error, BotorchPrefError):
         details = getattr(error, "details", {})

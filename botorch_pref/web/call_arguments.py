@@ -41,7 +41,7 @@ def json_object(body: bytes | bytearray) -> JSON:
 
 
 def _finite(text: str) -> float:
-    """Returns a number, which may be too large for a float or none at all."""
+    """Reads a number of JSON; refuses NaN, infinities and what no float can hold."""
     number = float(text)
     if not math.isfinite(number):
         raise ValueError(f"the number {text[:_MAX_NAME]} is not finite")
@@ -49,7 +49,7 @@ def _finite(text: str) -> float:
 
 
 def rater_name(arguments: Mapping[str, Any]) -> str | None:
-    """Returns the name of a rater; None for nobody in particular."""
+    """Returns the name of a rater; None without one or for blanks: nobody's answers."""
     if (rater := arguments.get("rater")) is None:
         return None
     wrong = ""
@@ -112,6 +112,7 @@ class OtherExperimentError(rendering.AskError):
 
 def status_of(error: BotorchPrefError) -> int:
     """Returns the status of HTTP that tells a client what became of its call."""
+    # In this order: errors of the first classes are of those below as well.
     statuses = {
         OtherExperimentError: 404,
         AnswerConflictError: 409,

@@ -156,6 +156,8 @@ def of_type(hint: Any) -> JSON:
 def answer_properties() -> JSON:
     """Returns the schemas of what an answer may say, as `Answer` describes it."""
     hints = get_type_hints(Answer)
+    # An entry of the docstring is a name with its text, whose further lines are
+    # indented by 8.
     _, _, attributes = (getdoc(Answer) or "").partition("Attributes:\n")
     entries = re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", attributes, re.M)
     texts = {k: " ".join(text.split()).replace("None", "null") for k, text in entries}

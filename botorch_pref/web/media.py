@@ -40,14 +40,21 @@ def _gif_ends(data: Bytes) -> bool:
 
 
 def _riff_ends(data: Bytes) -> bool:
-    """Tells whether a file of chunks is as long as it says; streams do not say."""
+    """Tells whether a WebP or WAV file is as long as its head says; streams do not say.
+
+    The head, RIFF and this size, takes 8 bytes, which the size leaves out.
+    """
     size = int.from_bytes(data[4:8], "little")
     # Some leave out the last byte, which makes the length even.
     return size in (0, 2**32 - 1) or len(data) >= size + 7
 
 
 def _mp4_ends(data: Bytes) -> bool:
-    """Tells whether all boxes are there; one without a size goes to the end."""
+    """Tells whether all boxes of an MP4 are there; one of size 0 goes to the end.
+
+    A size has 4 bytes at the start of the box; where it is 1, the size is in bytes 8
+    to 15.
+    """
     start = 0
     while start < len(data):
         size = int.from_bytes(data[start : start + 4], "big")
@@ -55,6 +62,7 @@ def _mp4_ends(data: Bytes) -> bool:
             size = int.from_bytes(data[start + 8 : start + 16], "big")
         if size == 0:
             return True
+        # A box has 8 bytes at least: a file that says less cannot stop the loop.
         start += max(size, 8)
     return start == len(data)
 
@@ -105,6 +113,7 @@ def media_of_file(path: Path) -> Media:
     mime = mimetypes.guess_type(path.name)[0] or ""
     if path.is_file():
         with path.open("rb") as file:
+            # An empty file cannot be mapped.
             if not file.read(1):
                 raise ExperimentError(f"show returned {name}: the file is empty.")
             with mmap(file.fileno(), 0, access=ACCESS_READ) as data:
@@ -125,7 +134,10 @@ _MEDIA = ("image", "audio", "video")
 
 
 def _checked_type(data: Bytes, name: str) -> str | None:
-    """Returns the type of bytes by how they begin; None for another one."""
+    """Returns the MIME type of bytes by how they begin; None where it is not known.
+
+    Refuses bytes whose end is missing, with the ``name`` of what was returned.
+    """
     for beginning, start, mime, ends in _KINDS:
         if data[start : start + len(beginning)] == beginning:
             if ends is None or ends(data):

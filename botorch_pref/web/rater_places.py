@@ -70,6 +70,7 @@ class RaterPlaces:
     """
 
     def __init__(self, pending: Sequence[Question]) -> None:
+        """Puts each question into its rater's place, or aside for whoever comes."""
         self._places: defaultdict[str | None, RaterPlace] = defaultdict(RaterPlace)
         # Questions of nobody in particular: the first who comes gets them.
         self.unowned: deque[Question] = deque()
@@ -104,17 +105,26 @@ class RaterPlaces:
         return any(q.index == index and q.rater not in (None, rater) for q in asked)
 
     def claim(self, rater: str) -> None:
-        """Hands a rater what was asked before the name was known."""
+        """Hands a rater what was asked before the name was known.
+
+        This empties the place of nobody in particular.
+        """
         place, nameless = self.of(rater), self._places.pop(None, None)
         if nameless is not None:
             place.context = nameless.context
+            # First, and in their order: one of them is on display.
             place.questions.extendleft(reversed(nameless.questions))
             place.skipped.extend(nameless.skipped)
             place.displayed = nameless.displayed
+            # Calls that hold the place meanwhile go on with this one: see `present`.
             nameless.heir = place
 
     def display(self, place: RaterPlace, question: Question) -> None:
-        """Puts a question without an answer on display."""
+        """Puts a question without an answer before all others of a place.
+
+        It was undone, skipped or answered, or is about a person's own designs. Among
+        the skipped ones it is no longer.
+        """
         place, index = place.present, question.index
         self.unowned = _without(self.unowned, index)
         place.remove(index)
@@ -150,9 +160,10 @@ class RaterPlaces:
             place.questions.append(question)
 
     def needy(self) -> list[tuple[str | None, RaterPlace]]:
-        """Lists raters with too few questions, up to `BATCH`, by how long they wait.
+        """Lists raters for whom questions are to be asked now, up to `BATCH`.
 
-        All are in the context of the first one.
+        Those with the fewest questions come first, and of these who waits longest. All
+        are in the context of the first one, since one choice of questions has one.
         """
 
         def turn(entry: tuple[str | None, RaterPlace]) -> tuple[int, float]:

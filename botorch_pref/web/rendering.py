@@ -72,10 +72,14 @@ _REPRESENTATIONS |= {"_repr_svg_": "image/svg+xml"}
 
 
 def contents_of(value: Any) -> Contents:
-    """Returns the contents of what a user's function returned, see `make_app`."""
+    """Translates what a user's function returned to what the page shows, in order.
+
+    It may be one thing or a list, also a nested one; `make_app` says of what.
+    """
     if isinstance(value, list | tuple):
         return tuple(content for part in value for content in contents_of(part))
     if hasattr(value, "savefig"):
+        # A figure of Matplotlib, which is not imported here.
         stream = io.BytesIO()
         value.savefig(stream, format="png", bbox_inches="tight", dpi=160)
         return (Media("image/png", stream.getvalue()),)
@@ -83,7 +87,7 @@ def contents_of(value: Any) -> Contents:
 
 
 def _visible(contents: Contents) -> Contents:
-    """Returns contents of an option, of which something can be seen or heard."""
+    """Checks that of a user's contents something can be seen or heard; returns them."""
     for content in contents:
         text = isinstance(content, dict) and content.get("text", content.get("html"))
         if isinstance(content, Media) or (text and text.strip()):
@@ -97,7 +101,7 @@ def text_content(text: str) -> JSON:
 
 
 def _content(value: Any) -> Content:
-    """Translates what a user's function shows to what a page can."""
+    """Translates one thing that a user's function returned to text, markup or media."""
     if hasattr(value, "__html__"):
         return {"type": "markup", "html": str(value.__html__())}
     if isinstance(value, str):
@@ -221,6 +225,10 @@ def _decimals(parameter: RangeParameter, value: float) -> int:
 
 
 def _place(parameter: Parameter, value: Any) -> float | None:
+    """Returns how far along its range a value lies, from 0 to 1, for a bar in a table.
+
+    It is in logarithms where the parameter is; None of a choice without an order.
+    """
     if (ends := number_range(parameter)) is None:
         return None
     lower, upper = ends
@@ -273,6 +281,10 @@ class Presenter:
         words: Mapping[str, str] = _TRUTHS,
         measured: Collection[str] = (),
     ) -> None:
+        """Checks the user's function or units, and draws nothing yet.
+
+        ``words`` are texts of the page, and ``measured`` parameters get no row.
+        """
         show = NumberTable() if show is None else show
         units = show.units if isinstance(show, NumberTable) else {}
         if unknown := sorted(units.keys() - space.parameters.keys()):
@@ -283,7 +295,7 @@ class Presenter:
         if not isinstance(show, NumberTable) and not callable(show):
             raise ExperimentError(f"show is {show!r}; give a function of an option.")
         self._space, self._show, self._address = space, show, address
-        # What all options of a question have alike stands above them.
+        # Measured parameters are alike in all options, and the page has them above.
         self._words, self._measured = words, measured
         # Whether two options of a question ever were drawn differently.
         self._tells_apart = False
@@ -293,7 +305,10 @@ class Presenter:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="show")
 
     def prepare(self, question: Question) -> Future[list[Contents]]:
-        """Returns contents of each option, in the making."""
+        """Begins to draw a question, if that was not done; returns it in the making.
+
+        The result has the contents of each option.
+        """
         with self._lock:
             drawing = self._drawings.get(question.index)
             if drawing is None:
@@ -306,7 +321,7 @@ class Presenter:
     def contents(
         self, question: Question, patience: float | None = None
     ) -> list[Contents] | None:
-        """Returns contents of each option; None if they take more seconds than that.
+        """Returns contents of each option; None if ``patience`` seconds do not suffice.
 
         Where the user's function failed, the next call tries again.
         """
@@ -324,7 +339,7 @@ class Presenter:
     def shown(
         self, question: Question, patience: float | None = None
     ) -> list[list[JSON]] | None:
-        """Returns the `contents` as the page takes them."""
+        """Returns the `contents` as JSON, with an address for each part of media."""
         contents = self.contents(question, patience)
         if contents is None:
             return None
@@ -390,7 +405,8 @@ class Presenter:
                 "This question cannot be shown. Skip it, and tell whoever runs the "
                 f"experiment the reason: {reason}"
             ) from error
-        # A text in place of a picture tells nothing apart.
+        # Options of other types differ, but do not show that the function tells
+        # designs apart: a text may stand for a picture that is missing.
         first = contents[0]
         self._tells_apart |= any(
             content != first and [*map(type, content)] == [*map(type, first)]
@@ -531,9 +547,11 @@ def wanted_kinds(
     kinds: Collection[str] | None,
     is_line: bool = False,
 ) -> tuple[str, ...]:
-    """Selects the wanted ones of `offered_kinds`, for any number of options or a line.
+    """Selects kinds of answers that a page offers to a question of any size or a line.
 
-    The better of two stands for the best and the first of more, and the other way.
+    Designs of a person's own may be more or fewer than ``kinds`` of the page are of: so
+    the winner of two stands for the best and for a ranking of more, and the best of
+    more for the winner and the strength of two.
     """
     if is_line:
         return tuple(k for k in OF_LINES if kinds is None or k in (*kinds, "position"))

@@ -43,9 +43,10 @@ def num_answers_of(log: Log, rater: str | None) -> int:
 
 
 def is_outdated(log: Log, index: int) -> bool:
-    """Tells whether a question that was chosen lacks more than `MAX_MISSING` answers.
+    """Tells whether more than `MAX_MISSING` answers came after a question was asked.
 
-    One of a person's own, or that is asked again, is chosen by no answer.
+    Such a one is not displayed any more: the model would choose better now. No answers
+    chose one about a person's own designs, or one that is asked again.
     """
     content, answers = log.questions[index].content, 0
     if content.get("chosen_by") == PERSON or "repeats" in content:
@@ -113,7 +114,10 @@ def ask_once(
     rater: str | None,
     options: Sequence[Mapping[str, Any]],
 ) -> Question:
-    """Asks a question about these options, unless it is pending already."""
+    """Asks a rater about these options; returns the question if it is pending already.
+
+    The call may arrive twice.
+    """
     # The order of display does not count.
     about = (rater, len(options))
     for pending in experiment.pending:

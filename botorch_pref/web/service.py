@@ -90,6 +90,7 @@ class PreferenceService:
         texts: PageTexts | None = None,
         separate_process: bool = True,
     ) -> None:
+        """Checks what is to be asked, and makes the parts; no process starts yet."""
         kind = rendering.page_kind(kinds, plane)
         if size is None and kind == "plane":
             size = PLANE_SIZE
@@ -109,7 +110,8 @@ class PreferenceService:
         units = show.units if isinstance(show, rendering.NumberTable) else {}
         self.experiment, self.name = experiment, experiment.log.name
         self._texts = texts or PageTexts()
-        # One that was made anew under this name has other questions.
+        # Replies have it and calls bring it back, since an experiment that was made
+        # anew under this name has other questions.
         self._mark = f"{self.name} of {log.definition.created}"
         fields = rendering.design_form(space, units)
         self._form = [field for field in fields if field["name"] not in measured]
@@ -123,6 +125,7 @@ class PreferenceService:
         )
         self._worker = ModelWorker(experiment, size, separate_process, kind)
         self._places = RaterPlaces(experiment.pending)
+        # The lock of the places and of all below, by which calls wait for questions.
         self._changed = Condition()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ask")
         self._at_work = self._closing = False
@@ -166,9 +169,11 @@ class PreferenceService:
         except ExperimentError as error:
             if not is_answered(self.experiment.log, index):
                 raise
+            # It was answered elsewhere, as by ``tell``, and may still be in a place.
             self._remove(index)
             raise AnswerConflictError(_ANSWERED) from error
         with self._changed:
+            # From now on an undo is about this answer, and not about a skip before it.
             place.present.skipped.clear()
         self._remove(index)
         return {"stored": index, "next": self._next_reply(rater)}
@@ -278,8 +283,8 @@ class PreferenceService:
     def findings(self, arguments: Mapping[str, Any]) -> JSON:
         """Returns findings from the answers, for the person who runs the experiment.
 
-        The recommended option is ``shown`` as questions show it; without it where the
-        user's function fails, which its questions say.
+        The recommended option has ``shown``, the contents that questions show of it,
+        unless the user's function fails; questions say why it does.
         """
         stated = context_object(arguments)
         context = None if stated is None else self._checked_context(stated)
@@ -293,7 +298,11 @@ class PreferenceService:
         return findings
 
     def media(self, index: int, option: int, part: int) -> Media:
-        """Returns a picture, a sound or a film, which is a part of an option."""
+        """Returns a picture, a sound or a film, for the address that the page asks for.
+
+        It is a ``part`` of an ``option`` of the question ``index``, all counted from 0;
+        for a line the options are the designs shown along it.
+        """
         contents = self._presenter.contents(self.experiment.question(index)) or []
         parts = contents[option] if option < len(contents) else ()
         if part < len(parts) and isinstance(media := parts[part], Media):
@@ -303,10 +312,10 @@ class PreferenceService:
     # What a call may say.
 
     def _check_experiment(self, arguments: Mapping[str, Any]) -> None:
-        """Refuses what is about another experiment, where its name is given.
+        """Refuses a call that names another experiment, or brings another one's mark.
 
         At an address that asked about another one before, numbers of questions would be
-        taken for those of this one.
+        taken for those of this one. A call that names none is not refused.
         """
         about = arguments.get("experiment", self.name)
         if about not in (self.name, self._mark):
@@ -317,7 +326,10 @@ class PreferenceService:
             )
 
     def _check_offered(self, index: int, keywords: JSON) -> None:
-        """Refuses kinds of answers that are not wanted; the model refuses others."""
+        """Refuses kinds of answers that whoever serves the page does not want.
+
+        Those that the model does not take are refused by ``tell``.
+        """
         if self._wanted is None:
             return
         offered = self._kinds_of(self.experiment.question(index))
@@ -341,7 +353,11 @@ class PreferenceService:
     # What is replied.
 
     def _asker(self, arguments: Mapping[str, Any]) -> str | None:
-        """Returns the name of the rater who asks for a question, in a context."""
+        """Returns the name of the rater who asks for a question; None without one.
+
+        The context that the call states holds for the rater from now on. A name is
+        needed where each rater has a utility.
+        """
         rater = rater_name(arguments)
         if rater is None and self.experiment.settings.raters == SHARE:
             raise rendering.AskError("Everybody is asked under a name.", needs="name")
@@ -349,6 +365,7 @@ class PreferenceService:
         return rater
 
     def _checked_context(self, context: JSON) -> Context:
+        """Checks a context of a call; of a wrong one the page asks for another."""
         log = self.experiment.log
         try:
             return checked_context(log.space, log.settings.context, context)
@@ -375,6 +392,7 @@ class PreferenceService:
             moved = [q for q in place.questions if q.context != place.context]
             for question in moved:
                 place.remove(question.index)
+        # Without the lock, which every call needs: this writes to the storage.
         for question in moved:
             again_if_refused(withdraw_unanswered, self.experiment, question.index)
 
@@ -392,7 +410,12 @@ class PreferenceService:
     def _question_reply(
         self, rater: str | None, question: Question | None, patience: float = 0.0
     ) -> JSON:
-        """Returns a question for the page, if it is drawn within the patience."""
+        """Returns a question for the page, if it is drawn within the patience.
+
+        Else ``question`` is None there, and ``waited`` are the seconds for which the
+        rater waits already. So it is where the question was withdrawn for another one,
+        see `_replaces`.
+        """
         contents = None
         if question is not None:
             try:
@@ -427,9 +450,10 @@ class PreferenceService:
         }
 
     def _replaces(self, question: Question) -> bool:
-        """Withdraws a question of which two options look the same, for another one.
+        """Withdraws a question of which two options look the same; whether it did.
 
-        Not one of a person's own, nor where it was so many times in a row.
+        Another one is then chosen. A question about a person's own designs stays, and
+        so do those that follow on `MAX_ALIKE` withdrawn in a row.
         """
         index = question.index
         chosen_by = self.experiment.log.questions[index].content.get("chosen_by")
@@ -469,9 +493,10 @@ class PreferenceService:
         }
 
     def _place_of_contents(self, question: Question, option: int) -> int:
-        """Returns the place of an option among the contents that are shown.
+        """Returns the place of an option among the shown contents of a question.
 
-        Of a line these are at positions, and options are its ends and the stop.
+        Contents of a line are those of designs along it, and its options are the ends,
+        0 and 1, and where somebody stopped between them, 2.
         """
         if not question.is_line:
             return option
@@ -497,6 +522,7 @@ class PreferenceService:
             self._ask_ahead()
             self._changed.wait_for(lambda: place.questions or place.error, patience)
             if place.questions:
+                # Until it is answered it is not replaced by one that is less outdated.
                 place.displayed = place.questions[0].index
                 return place.questions[0]
             error, place.error = place.error, None
@@ -505,7 +531,10 @@ class PreferenceService:
             return None
 
     def _taken_outdated(self, rater: str | None) -> list[Question]:
-        """Takes questions from a place that are too old to be displayed now."""
+        """Takes questions from a rater's place that are too old to be displayed now.
+
+        The caller withdraws them. What is on display already stays there.
+        """
         experiment, outdated = self.experiment, list[Question]()
         with self._changed:
             place = self._places.of(rater)
@@ -514,6 +543,7 @@ class PreferenceService:
                 index = place.questions[0].index
                 if index == place.displayed or not is_outdated(experiment.log, index):
                     break
+                # Until the model chooses, no question depends on answers.
                 if experiment.num_answers < self._worker.initial:
                     break
                 outdated.append(place.questions.popleft())
@@ -530,6 +560,7 @@ class PreferenceService:
 
     def _place_of(self, rater: str | None, index: Any) -> RaterPlace:
         """Returns the place of a rater, unless the question is somebody else's."""
+        # Refuses what is the number of no question.
         self.experiment.question(index)
         with self._changed:
             place = self._places.of(rater)
@@ -556,6 +587,8 @@ class PreferenceService:
             with self._changed:
                 needy = self._places.needy()
                 if self._closing or not (needy or self._check_is_due()):
+                    # In the same lock as the look at places: `_ask_ahead` sets the
+                    # thread to work again for whoever comes later.
                     self._at_work = False
                     return
                 num_raters, num_removed = len(self._places), self._num_removed
@@ -596,7 +629,10 @@ class PreferenceService:
     def _give(
         self, places: Sequence[RaterPlace], questions: Sequence[Question]
     ) -> list[Question]:
-        """Gives places their questions; returns those whose context has changed."""
+        """Gives places their questions; returns those that none took, to be withdrawn.
+
+        A place refuses a question whose context is not its own any more.
+        """
         with self._changed:
             self._changed.notify_all()
             # The worker may have asked the first raters alone.
@@ -618,8 +654,12 @@ class PreferenceService:
         return self._can_check and begun and answers >= self._next_check
 
     def _check_end(self) -> None:
-        """Looks whether more questions are worth it; notes what was found if not."""
+        """Looks whether more questions are worth it; notes what was found if not.
+
+        The note is `_enough`, of which `_shown_end` makes what the page says.
+        """
         answers = self.experiment.num_answers
+        # Before the look, which may fail and is not tried again at once.
         self._next_check = max(answers + 1, math.ceil(CHECK_GROWTH * answers))
         try:
             findings = self._worker.findings()
@@ -635,7 +675,11 @@ class PreferenceService:
             self._enough = {**best, **found, "chance": row["best"]}
 
     def _shown_end(self, rater: str | None) -> JSON | None:
-        """Returns what was found as the page shows it, or None while it asks on."""
+        """Returns the best option for a page that says that it is enough; else None.
+
+        It is that of `_check_end`, if that was found in the rater's context. What is
+        ``shown`` of the option is missing where it cannot be drawn at once.
+        """
         enough, here = self._enough, self._places.context_of(rater)
         if enough is None or enough["context"] != here:
             return None

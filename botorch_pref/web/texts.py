@@ -71,11 +71,15 @@ def _texts_of(language: str) -> dict[str, str]:
 
 
 def _checked(table: dict[str, Any]) -> dict[str, str]:
-    """Returns a user's table, after a look whether the page can speak by it."""
+    """Returns a user's table of texts, if it has what the page needs in a language.
+
+    Names and fields in braces are those of the English table, plurals those of any
+    language.
+    """
     english = _texts_of("en")
     plurals = {name.partition(".")[0] for name in english if "." in name}
     allowed = {*english, *(f"{name}.{kind}" for name in plurals for kind in _PLURALS)}
-    # One is a number of its own in some languages alone.
+    # Some languages have no form of their own for one thing, as Chinese.
     needed = {name for name in english if not name.endswith(".one")}
     for names, fault in ((needed - {*table}, "lacks"), ({*table} - allowed, "has")):
         if names:
@@ -102,13 +106,15 @@ def _fields(text: str) -> set[str]:
     """Returns the names in braces, in whose place the page writes values."""
     try:
         return {field for _, field, _, _ in Formatter().parse(text) if field}
+    # A brace is alone: what is returned equals the fields of no English text.
     except ValueError:
         return {text}
 
 
 def page_html(table: Mapping[str, str]) -> str:
-    """Makes the page with a table of texts, as data that no browser runs."""
+    """Makes the HTML of the page, which holds a table of texts for its script."""
     page = (STATIC / "page.html").read_text(encoding="utf-8")
+    # No text can end the element of the data, or begin another one.
     data = json.dumps(table, ensure_ascii=False).replace("<", "\\u003c")
     values = {
         "lang": html.escape(table["lang"]),

@@ -56,6 +56,7 @@ class QuestionWidget(anywidget.AnyWidget):
         introduction: str | None = None,
         language: str | Mapping[str, str] = "en",
     ) -> None:
+        """Makes the service, and takes the calls of the script in the notebook."""
         texts = PageTexts(title, question, introduction, language)
         service = PreferenceService(
             experiment,
@@ -84,7 +85,10 @@ class QuestionWidget(anywidget.AnyWidget):
         self._calls.submit(self._answer, dict(message))
 
     def _answer(self, message: dict[str, Any]) -> None:
-        """Calls what a message of the widget asks for, and replies."""
+        """Makes the call of the service that a message asks for, and sends the reply.
+
+        The script in ``question.js`` knows both by their keys.
+        """
         reply: dict[str, Any] = {"id": message.get("id")}
         try:
             call = message.get("call")
@@ -95,7 +99,7 @@ class QuestionWidget(anywidget.AnyWidget):
         except BotorchPrefError as error:
             reply |= {"error": str(error), "status": status_of(error)}
             reply |= getattr(error, "details", {})
-        # A script that hears nothing would wait for ever.
+        # A script without a reply would wait for ever.
         except Exception as error:
             reply |= {"error": f"{type(error).__name__}: {error}", "status": 500}
             raise
@@ -104,6 +108,9 @@ class QuestionWidget(anywidget.AnyWidget):
 
 
 def data_address(index: int, option: int, part: int, media: Media) -> str:
-    """Makes an address that holds the bytes themselves."""
+    """Makes an address that holds the bytes, since a notebook has no server for them.
+
+    The numbers of the question, the option and its part are for servers.
+    """
     data = media.data.read_bytes() if isinstance(media.data, Path) else media.data
     return f"data:{media.mime};base64,{base64.b64encode(data).decode()}"

@@ -55,9 +55,11 @@ LOGGER = logging.getLogger("botorch_pref.web")
 
 
 def findings_of(state: bytes, context: Context | None = None) -> JSON:
-    """Reports on an experiment with one answer at least, as JSON.
+    """Reports on an experiment as JSON, for the page of findings.
 
-    `docs/calls.md` describes it, and `static/question.js` shows it by these names.
+    ``state`` is of `packed_state`, with one answer at least that compares or judges
+    options. None of ``context`` is that of the latest answer. `docs/calls.md` describes
+    the report, and `static/question.js` shows it by these names.
     """
     projection: Projection = pickle.loads(state)
     log = projection.log
@@ -66,6 +68,7 @@ def findings_of(state: bytes, context: Context | None = None) -> JSON:
     parameters = log.space.parameters
     options = distinct_options(report.options)
     stands_for = representatives(report.options).to_dict()
+    # The largest mean comes first; NaN is where no answer judges or compares an option.
     best = options.index[options["best"].notna()][0]
     # The name of the best judged option, and where it was first shown.
     recommended = next(
@@ -123,7 +126,10 @@ def _effect_curves(
 
 
 def _records(table: DataFrame | None, name: str | None = None) -> list[JSON]:
-    """Lists rows of a table with its index, which may get a name; none without one."""
+    """Lists the rows of a table, with its index as a column of this name, if any.
+
+    Without a table there are none.
+    """
     if table is None:
         return []
     rows = table.reset_index(names=name).to_dict(orient="records")
@@ -181,7 +187,11 @@ def packed_state(experiment: PreferenceExperiment) -> bytes:
 def packed_choices(
     state: bytes, size: int, raters: Sequence[str | None], context: Context
 ) -> bytes:
-    """Chooses the next questions, of one rater as ``ask`` does in the same state."""
+    """Chooses the next questions of raters in the process of models, and packs them.
+
+    ``state`` is of `packed_state`, and `ask_chosen` asks them where the log is. Of one
+    rater the choice is that of ``ask`` in the same state.
+    """
     return pickle.dumps(chosen_questions(pickle.loads(state), size, raters, context))
 
 
@@ -201,10 +211,11 @@ def packed_choice(
 def ask_chosen(
     experiment: PreferenceExperiment, choices: bytes, raters: Sequence[str | None]
 ) -> list[Question]:
-    """Asks questions that another process has chosen."""
+    """Asks questions that another process has chosen, and packed."""
     chosen: list[Chosen] = pickle.loads(choices)
 
     def ask_all(log: Log) -> None:
+        # There may be fewer questions than raters: the first ones are asked.
         for choice, rater in zip(chosen, raters, strict=False):
             log.ask(choice, rater)
 
@@ -235,6 +246,7 @@ class ModelProcess:
     """
 
     def __init__(self) -> None:
+        """Starts the process; its first job waits until the package is imported."""
         self._process = subprocess.Popen(
             [sys.executable, "-c", _COMMAND],
             stdin=subprocess.PIPE,
@@ -245,14 +257,16 @@ class ModelProcess:
         self._turn = Lock()
 
     def run(self, notes: list[str], job: Callable[..., T], *args: Any) -> T:
-        """Runs a function that can be imported there; notes its warnings.
+        """Runs a function that can be imported there, and returns its result.
 
-        Raises `BotorchPrefError` as the job does, `RuntimeError` with the traceback for
-        any other error, and `EOFError` if the process has ended.
+        The texts of its warnings are added to ``notes``. Raises `BotorchPrefError` as
+        the job does, `RuntimeError` with the traceback for any other error, and
+        `EOFError` if the process has ended.
         """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         message = pickle.dumps((job, args))
+        # A job and its reply belong together.
         with self._turn:
             try:
                 self._process.stdin.write(message)
@@ -306,7 +320,10 @@ def _run_job(
 
 @one_at_a_time
 def run_noted(notes: list[str], job: Callable[[], T]) -> T:
-    """Runs a job, whose warnings are noted instead of printed."""
+    """Runs a job, whose warnings are added to the notes instead of printed.
+
+    In turn with all else of its kind, since filters of warnings are the process's.
+    """
     with warnings.catch_warnings(record=True) as caught:
         try:
             return job()
@@ -350,6 +367,7 @@ class ModelWorker:
         separate_process: bool = True,
         kind: QuestionKind = "options",
     ) -> None:
+        """Finds out whether another process can do the work; none starts yet."""
         self.experiment, self._size = experiment, size
         self._is_separate = separate_process
         self._kind: QuestionKind = kind
@@ -366,7 +384,10 @@ class ModelWorker:
         self._can_move = separate_process and modules == [_PACKAGE, _PACKAGE]
 
     def prepare(self, num_raters: int) -> None:
-        """Starts the process in time for the model's first question to so many."""
+        """Starts the process if the model may choose a few answers from now.
+
+        Starting takes seconds, and each of so many raters may answer meanwhile.
+        """
         answers = self.experiment.num_answers
         if answers + num_raters + _LEAD >= self.initial:
             self.start()
@@ -395,6 +416,7 @@ class ModelWorker:
                     of_one = (self._kind, self._size, raters[0], context)
                     choices = self.run_in_process(packed_choice, *of_one)
                 return ask_chosen(self.experiment, choices, raters)
+        # Reached also where the process has ended, as it does when this is closed.
         if self._closed:
             raise ExperimentError("No more questions are asked: this is being closed.")
         question = self.run_here(
@@ -449,7 +471,8 @@ class ModelWorker:
         while (process := self.start()) is not None:
             notes: list[str] = []
             try:
-                # Starting takes seconds, in which answers come.
+                # An empty job waits for the start, which takes seconds: answers that
+                # come meanwhile are in the state that is packed after it.
                 process.run(notes, int)
                 result = process.run(notes, job, packed_state(self.experiment), *args)
             except EOFError:
@@ -476,7 +499,10 @@ class ModelWorker:
             self._note(notes)
 
     def _new_findings(self, context: Context | None) -> JSON:
-        """Computes findings in a process, or here without one."""
+        """Computes findings in the other process, or here where there is none.
+
+        None of ``context`` is that of the latest answer.
+        """
         if not any(question.compared for question in self.experiment.log.questions):
             raise ExperimentError(
                 "Nobody has compared or judged options yet: there are findings from "
