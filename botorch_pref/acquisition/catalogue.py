@@ -124,7 +124,11 @@ def _check_pending(pairs: Tensor, count: int) -> None:
 def _candidates(
     model: Model, items: Tensor, pending: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """Lists competing pairs, ``m x 2``, and the information of their duels, ``m``."""
+    """Lists competing pairs, ``m x 2``, and the information of their duels, ``m``.
+
+    Of many items, pairs are in windows along the order of posterior means, so that no
+    covariance of all items is made. ``pending`` pairs are places of items, or None.
+    """
     count, link = len(items), model_link(model)
     scale = noticeable_difference(model)
     reach, order = count - 1, torch.arange(count, device=items.device)
@@ -134,7 +138,8 @@ def _candidates(
             pending.to(items.device), return_inverse=True
         )
     if count > _WINDOW:
-        # As far as in a window where there is hardly more than one.
+        # How many places apart pairs compete: half a window of items that hardly fill
+        # more than one, and fewer with the square of their number.
         reach = max(_NEIGHBOURS, _WINDOW**3 // (2 * count**2))
         order = _mean(model, items).argsort(stable=True)
     pairs, information = [], []
@@ -152,6 +157,7 @@ def _candidates(
             duel_information = _information(link, scale, gap, variance)
         else:
             before = _as_gaussian(posterior)
+            # Pending items stand behind the window's in the posterior.
             after = awaiting_answers(before, link, *(size + place).unbind(-1))
             gap, variance = duel_mixtures(before, first, second)
             _, variance_after = duel_mixtures(after, first, second)
@@ -205,7 +211,11 @@ def _information(
 def _information_after(
     link: DuelLink, scale: Tensor, gap: Tensor, variance: Tensor, variance_after: Tensor
 ) -> Tensor:
-    """Computes the expected information of duels once answers shrink their variance."""
+    """Computes the expected information of duels once pending ones are answered.
+
+    Their answers shrink the variance of a difference, and move its mean by a Gaussian
+    of the variance that it loses, over which the information is averaged.
+    """
     nodes, weights = roots_hermitenorm(_NODES)
     total, moves = torch.zeros_like(variance), (variance - variance_after).sqrt()
     for node, weight in zip(nodes, weights / weights.sum(), strict=True):
@@ -221,7 +231,11 @@ def _mean(model: Model, items: Tensor) -> Tensor:
 
 
 def _spanning_tree(pairs: Tensor, information: Tensor, count: int) -> Tensor:
-    """Finds the pairs of the best tree, or of trees, most informative first."""
+    """Finds the spanning tree of items with the largest sum of information.
+
+    Returned are places in ``pairs``, most informative first. Where the pairs do not
+    join all ``count`` items, each part of them has a tree.
+    """
     order = information.argsort(descending=True, stable=True)
     ends = pairs[order].cpu().numpy()
     # The best tree depends on the order of weights alone. Places from 1 as weights say

@@ -115,6 +115,7 @@ class DesignSpace:
                 "discrete_dims."
             )
         varying = [*numbers, *(column for columns, _ in tables for column in columns)]
+        # What does not vary goes to the right sides.
         b = b - A @ base
         is_fixed = ~A[:, varying].any(-1)
         if bool((b[is_fixed] > _ROUNDING).any()):
@@ -124,6 +125,7 @@ class DesignSpace:
             )
         A, b = A[~is_fixed], b[~is_fixed]
         low, high = ends = bounds[:, numbers]
+        # Constraints on shares of ranges: A (low + z (high - low)) >= b.
         shares = A[:, numbers]
         space = cls(
             base,
@@ -135,7 +137,11 @@ class DesignSpace:
         return space._with_rows(rows)
 
     def _with_rows(self, rows: Tensor | None) -> DesignSpace:
-        """Keeps those of the rows that are designs, or lists designs that are few."""
+        """Returns the space with a table of its designs, if it is to have one.
+
+        Of ``rows`` from a user, ``N x d``, it has those that are designs, each once;
+        without rows all designs where these are at most 256.
+        """
         if rows is None:
             designs = self.designs()
             is_few = designs is not None and len(designs) <= _FEW_DESIGNS
@@ -227,7 +233,10 @@ class DesignSpace:
         return torch.cat([shares, *(place.unsqueeze(-1).to(X) for place in places)], -1)
 
     def projected(self, X: Tensor) -> Tensor:
-        """Gives designs the values that columns have which do not vary."""
+        """Sets columns that do not vary to their values in copies of designs.
+
+        So a design that was observed elsewhere may be one of this space.
+        """
         in_lists = (column for listed in self.listed for column in listed.columns)
         varying = [*self.columns.tolist(), *in_lists]
         projected = self.base.expand_as(X).clone()
@@ -247,7 +256,11 @@ class DesignSpace:
         return allowed
 
     def right_sides(self, coordinates: Tensor) -> Tensor:
-        """Finds what shares have to add to each constraint, ``... x m``: b - a."""
+        """Computes what shares of ranges have to add to each constraint, ``... x m``.
+
+        That is ``b - a`` of the constraints ``A z >= b - a`` on shares ``z``, with the
+        amounts ``a`` that listed values of the designs add.
+        """
         b = self.limits[1]
         places = coordinates[..., len(self.columns) :]
         for place, listed in zip(places.unbind(-1), self.listed, strict=True):
@@ -262,7 +275,11 @@ class DesignSpace:
         return (shares @ A.T >= self.right_sides(coordinates) - room).all(-1)
 
     def designs(self, limit: int = MAX_DESIGNS) -> Tensor | None:
-        """Lists all designs, ``N x d``: rows of a table, or others up to a limit."""
+        """Lists all designs, ``N x d``; None where these are too many or no list.
+
+        A table is listed whatever the limit. Other spaces have a list where all numbers
+        are of some values; combinations count before constraints exclude some.
+        """
         if self.rows is not None:
             return self.rows
         is_stepped = [column in self.grids for column in self.columns.tolist()]
@@ -326,8 +343,14 @@ class DesignSpace:
         return Z[torch.arange(count) % len(Z)]
 
     def _sliced(self, tried: Tensor, count: int, seed: int) -> Tensor:
-        """Draws shares where designs that were tried have their places in lists."""
+        """Draws designs where trying found too few that satisfy the constraints.
+
+        Each choice of listed values among the coordinates ``tried``, ``n x c``, leaves
+        a polytope of shares, a slice; where that is not empty, mixtures of its vertices
+        are drawn. The result is at least ``count x c``, or empty.
+        """
         (A, _), k = self.limits, len(self.columns)
+        # Shares add at most the sum of positive coefficients.
         within = A.clamp_min(0).sum(-1) >= self.right_sides(tried) - _ROUNDING
         slices = tried[within.all(-1)]
         _, first = np.unique(slices[:, k:].cpu().numpy(), axis=0, return_index=True)
@@ -349,6 +372,11 @@ class DesignSpace:
         return torch.stack(drawn, 1).flatten(0, 1) if drawn else tried[:0]
 
     def _sobol(self, count: int, seed: int) -> Tensor:
+        """Draws coordinates of a scrambled Sobol sequence, whatever constraints are.
+
+        They are ``count x c``, shares in [0, 1] and then whole places in lists. Longer
+        sequences of a seed begin with the shorter ones.
+        """
         cube = _cube(self.num_parameters).to(self.base)
         Z = draw_sobol_samples(cube, count, 1, seed=seed).squeeze(-2)
         for place, listed in enumerate(self.listed, len(self.columns)):
@@ -359,6 +387,7 @@ class DesignSpace:
     def mix(self, centres: Tensor, designs: Tensor) -> Tensor:
         """Mixes ``centres`` and other designs, mostly near the centres.
 
+        Draws are from the global generator, which callers seed.
         What lies between two designs that satisfy constraints satisfies them too. Half
         of the listed values are the centre's. Where constraints refuse a mixture, the
         result is the other design.
@@ -373,7 +402,8 @@ class DesignSpace:
     def sample_near(self, point: Tensor, count: int, seed: int) -> Tensor:
         """Draws designs anywhere and around one, ``1 x d``, and adds that one.
 
-        Where designs can be listed, it takes the nearest and some others.
+        Where designs can be listed, it takes the nearest and some others. The seed is
+        of those anywhere; the rest is drawn from the global generator.
         """
         designs = self.designs()
         if designs is not None:
@@ -397,7 +427,11 @@ def _tables(
     discrete_dims: Mapping[int, Sequence[float]] | None,
     fixed: Mapping[int, float],
 ) -> list[tuple[list[int], Tensor]]:
-    """Lists the columns of categories and numbers of some values, and their values."""
+    """Lists the columns of categories and numbers of some values, and their values.
+
+    Values are ``v x c`` in the ``c`` columns: zeros and a one of a category, without
+    those that are fixed otherwise; numbers in rising order. Fixed numbers are left out.
+    """
     tables = []
     for group in categorical:
         columns = _allowed_values(group, fixed)
@@ -414,7 +448,13 @@ def _left_and_right(
     constraints: Sequence[Constraint],
     categorical: Sequence[Sequence[int]],
 ) -> tuple[Tensor, Tensor]:
-    r"""Makes ``A`` (``m x d``) and ``b`` (``m``) of constraints :math:`A x \ge b`."""
+    r"""Makes ``A`` (``m x d``) and ``b`` (``m``) of constraints :math:`A x \ge b`.
+
+    An index that a constraint names twice counts with the sum of its coefficients.
+
+    Raises:
+        FeedbackError: A constraint is about a column of a category.
+    """
     A = torch.zeros(len(constraints), len(base)).to(base)
     for row, (indices, coefficients, _) in zip(A, constraints, strict=True):
         row.index_add_(0, indices.long().to(base.device), coefficients.to(base))
@@ -429,7 +469,7 @@ def _left_and_right(
 
 
 def _allowed_values(group: Sequence[int], fixed: Mapping[int, float]) -> list[int]:
-    """Lists the columns of a category that may be its one."""
+    """Lists the columns of a category that may have its one, by what is fixed."""
     chosen = [column for column in group if fixed.get(column) == 1]
     values = chosen or [column for column in group if column not in fixed]
     wrong = [c for c in group if fixed.get(c, 0) not in (0, 1)]

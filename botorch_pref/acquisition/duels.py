@@ -94,6 +94,7 @@ def shown_points(model: Model, points: Tensor) -> Tensor:
     n, blocks = points.shape[-2], getattr(model, "feedback", ())
     in_answer = torch.zeros(n, dtype=torch.bool, device=points.device)
     for block in blocks:
+        # Fields with places of datapoints; wide ones have several in each row.
         for name in block.index_fields:
             indices = getattr(block, name)
             if name in block.wide_fields:
@@ -214,6 +215,7 @@ def _copeland_scores(model: Model, points: Tensor, in_answer: Tensor) -> Tensor:
         scale = variances[..., i] + variances[..., j]
         gap = means[..., i, :] - means[..., j, :]
         variance = resolved_variance(scale - 2 * covariance[..., i, j], scale)
+        # P(f_i > f_j) = erfc(-gap / sqrt(2 variance)) / 2, averaged over components.
         width = -(2 * variance).sqrt().unsqueeze(-1)
         wins = 0.5 * torch.erfc(gap / width).mean(-1)
         scores.index_add_(-1, i, wins * counted[..., j])
@@ -222,7 +224,10 @@ def _copeland_scores(model: Model, points: Tensor, in_answer: Tensor) -> Tensor:
 
 
 def better_probability(model: Model, points: Tensor, reference: Tensor) -> Tensor:
-    """Computes P(f(x) > f(x_r)) of ``N x d`` points, one half at ``x_r``, ``1 x d``."""
+    """Computes P(f(x) > f(x_r)) of ``N x d`` points, one half at ``x_r``, ``1 x d``.
+
+    Utilities themselves are compared, without the noise of an answer.
+    """
     pairs = torch.stack([points, reference.expand_as(points)], dim=-2)
     means, variance = difference_mixture(model.posterior(pairs), 0, 1)
     wins = torch.special.ndtr(means / variance.clamp_min(1e-12).sqrt()).mean(0)
@@ -230,7 +235,11 @@ def better_probability(model: Model, points: Tensor, reference: Tensor) -> Tenso
 
 
 def points_of(model: Model, name: str, points: Tensor) -> Tensor:
-    """Checks points that are given once with a model: that they could be its own."""
+    """Checks points that an acquisition function keeps: they could be the model's own.
+
+    That is, they are finite and have its columns, device and precision; ``name`` is
+    that of the argument. Returns them, in the model's precision.
+    """
     inputs = getattr(model, "train_inputs", None)
     like = inputs[0] if inputs and isinstance(inputs[0], Tensor) else None
     # An input transform may add features to those that the user gives.
@@ -316,7 +325,9 @@ def split_pending(
 ) -> tuple[Tensor | None, Tensor | None]:
     """Splits pending options into those of the same question and of open questions.
 
-    Open questions are complete ones of ``size`` options.
+    Open questions are complete ones of ``size`` options, in the order of the options;
+    what is left at the end is of the same question. With a reference, or options that
+    are chosen one at a time, all are of the same question. None stands for no options.
     """
     if pending is None or X_ref is not None or size == 1:
         return pending, None
@@ -432,6 +443,7 @@ class DuelingAcquisition(ReferenceAcquisition):
     def meetings(self, X: Tensor) -> tuple[Posterior, Tensor, Tensor]:
         """Returns the duels of the new points ``X``, as :meth:`duel_values` takes them.
 
+        They are a joint posterior of options, and places of challengers and opponents.
         Members of an ensemble are a batch of the posterior.
         """
         size = X.shape[-2]
@@ -445,7 +457,11 @@ class DuelingAcquisition(ReferenceAcquisition):
     def mean_value(
         self, posterior: Posterior, first: Tensor, second: Tensor, size: int
     ) -> Tensor:
-        """Averages the values of the `meetings` of ``size`` new points."""
+        """Averages the values of the duels of ``size`` new points, see `meetings`.
+
+        The result is ``batch_shape``. A single point without an opponent has its value
+        alone, where the function has such a value.
+        """
         if len(first) == 0:
             return self.value_alone(posterior)
         values = self.duel_values(posterior, first, second)
@@ -460,7 +476,11 @@ class DuelingAcquisition(ReferenceAcquisition):
         return self.model.posterior(points)
 
     def _awaiting(self, points: Tensor, open_questions: Tensor, size: int) -> Posterior:
-        """Returns the joint posterior once open questions of ``size`` are answered."""
+        """Returns the joint posterior once open questions of ``size`` are answered.
+
+        It is of the ``points`` and then of the open questions' options, all of whose
+        duels count as answered, see `awaiting_answers`.
+        """
         posterior = self._posterior(with_others(points, open_questions))
         start, stop = points.shape[-2], points.shape[-2] + open_questions.shape[-2]
         options = torch.arange(start, stop, device=points.device).view(-1, size)
@@ -469,6 +489,7 @@ class DuelingAcquisition(ReferenceAcquisition):
         try:
             link = self.link
         except UnsupportedFeedbackError:
+            # An answer without noise.
             link = ProbitLink(0.0)
         return awaiting_answers(posterior, link, *duels)
 

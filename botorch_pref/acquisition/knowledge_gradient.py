@@ -40,8 +40,9 @@ from botorch_pref.posteriors.gaussian import (
 def likely_best(
     model: Model, X: Tensor, num_points: int = 32, generator: Generator | None = None
 ) -> Tensor:
-    """Finds points that may be the best: of the largest posterior mean, or in a draw.
+    """Finds points that may be the best: by the posterior mean, and by draws.
 
+    They are the point of the largest mean, and the best one of each posterior draw.
     As BoTorch's ``MaxPosteriorSampling`` finds them, of any posterior that a
     `DuelingAcquisition` takes. For ``choices`` of `DuelingKG` and `DuelingJointKG`.
 
@@ -54,7 +55,7 @@ def likely_best(
         generator: Source of the draws, on the CPU; torch's default one if None.
 
     Returns:
-        ``k x d``, all different, or ``batch_shape x k x d``.
+        ``k x d``, all different; or ``batch_shape x k x d``, where some may repeat.
 
     Raises:
         FeedbackError: ``X`` are no points of the model.
@@ -94,6 +95,9 @@ def without_hopeless(
 ) -> Tensor:
     """Replaces in turn the options that hardly any answer would name as the best.
 
+    These are the best, noise included, in less than 1 % of draws. `next_question` uses
+    it after a joint search by `DuelingJointKG`.
+
     A knowledge gradient takes an answer for all differences to the reference, and so
     values an option that nobody would choose: how much worse it is, it expects to
     learn. A choice or a ranking says next to nothing of that.
@@ -106,13 +110,15 @@ def without_hopeless(
         generator: Source of the draws; torch's default one if None.
 
     Returns:
-        ``q x d``: in place of a hopeless option the most valuable of the likely ones.
+        ``q x d``: in place of a hopeless option the most valuable question's of those
+        ``likely`` ones that are not hopeless there; it stays where there are none.
     """
     count, present = len(options), torch.cat([options, beside])
     posterior = acquisition.model.posterior(torch.cat([present, likely]))
     draws = draw_utilities(posterior, _DRAWS, generator).flatten(0, -2)
     # What is heard: options that differ by less than the noise are all named at times.
     noise = torch.randn(draws.shape, generator=generator, dtype=torch.float64)
+    # A new tensor, of which columns are replaced below.
     draws = draws + item_noise(acquisition.model).to(draws).sqrt() * noise.to(draws)
     is_new = ~(likely.unsqueeze(-2) == present).all(-1).any(-1)
     of_present, of_likely = draws.tensor_split([len(present)], -1)
@@ -181,6 +187,7 @@ class DuelingKG(DuelingAcquisition):
         choices: Tensor | None = None,
         link: DuelLink | None = None,
     ) -> None:
+        """Copies the choices, by default the observed points, without gradients."""
         super().__init__(model, X_ref)
         if choices is None:
             points = observed_points(model)
@@ -195,14 +202,20 @@ class DuelingKG(DuelingAcquisition):
     def duel_values(
         self, posterior: Posterior, first: Tensor, second: Tensor
     ) -> Tensor:
-        """See base class."""
+        r"""Computes the knowledge gradient of each duel: see base class.
+
+        It is :math:`\sum_y \max_x P(y) E[f(x) - f(x_b) \mid y]` over a win and a loss,
+        with the choice :math:`x_b` that is the best now, and :math:`x` any choice or
+        one of the two options.
+        """
         means, covariance = shared_covariance_mixture(posterior)
         gains = self._gains(means)
         difference, variance = duel_mixtures(posterior, first, second)
         shift = covariance[..., first] - covariance[..., second]
         slope = self.link.win_slope(difference, variance).mean(0)
         shift = shift.movedim(-1, 0) * slope.unsqueeze(-1)
-        # P(y) E[gain | y], but for a share of all points that both answers cancel.
+        # P(y) E[f(x) - f(x_b) | y], but for cov(f(x_b), u): that is the same for all x,
+        # and of opposite signs for a win and a loss, so that it cancels in the sum.
         values = []
         for sign, u in ((1, difference), (-1, -difference)):
             chance = self.link.win_probability(u, variance)
@@ -213,14 +226,18 @@ class DuelingKG(DuelingAcquisition):
     def _gains(self, means: Tensor) -> Tensor:
         """Subtracts the component means of the choice that is the best now.
 
-        So the level of the utilities, which may be large, is not in the maxima.
+        So the level of the utilities, which may be large, is not in the maxima. Means
+        and result are ``s x batch_shape x N``; the last of the ``N`` are the choices.
         """
         offset = means.shape[-1] - self.choices.shape[-2]
         best = offset + means.detach().mean(0)[..., offset:].argmax(-1, keepdim=True)
         return means - means.gather(-1, best.expand(*means.shape[:-1], 1))
 
     def _best(self, gain: Tensor, first: Tensor, second: Tensor) -> Tensor:
-        """Finds the largest gain of all choices and of the two options of each duel."""
+        """Finds the largest gain of all choices and of the two options of each duel.
+
+        Gains are ``num_duels x batch_shape x N``, of which the last are the choices.
+        """
         index = torch.stack([first, second], dim=-1)
         index = index.view(-1, *[1] * (gain.dim() - 2), 2)
         duelists = gain.gather(-1, index.expand(*gain.shape[:-1], 2))
@@ -285,6 +302,7 @@ class DuelingJointKG(DuelingJointEUBO):
         generator: Generator | None = None,
         choices: Tensor | None = None,
     ) -> None:
+        """Draws the seed of the normals, and copies noise and choices, if any."""
         super().__init__(model, X_ref, generator)
         self.register_buffer("_noise", item_noise(model).to(self.X_ref))
         self._normals = self.X_ref.new_empty(0, 0)
@@ -299,9 +317,11 @@ class DuelingJointKG(DuelingJointEUBO):
         """Computes means of choices and options, and covariances of options with all.
 
         These are the moments over all mixture components. For ``n`` choices and ``k``
-        options they are ``batch_shape x (n + k)`` and ``batch_shape x k x (n + k)``.
+        options they are ``batch_shape x (n + k)`` and ``batch_shape x k x (n + k)``:
+        covariances among choices are not needed. The reference is the last option.
         """
         choices, n = self.choices, self.choices.shape[-2]
+        # Where the model allows, what depends on the choices alone is computed once.
         identity = torch.eye(n, dtype=choices.dtype, device=choices.device)
         known_covariance = self._covariance(self.model, choices, identity)
         if known_covariance is None:
@@ -318,7 +338,14 @@ class DuelingJointKG(DuelingJointEUBO):
         return torch.cat([of_choices, mean], -1), torch.cat([cross, among], -1)
 
     def _value(self, posterior: tuple[Tensor, Tensor]) -> Tensor:
-        """See base class: the expected gain of the best mean after the answer."""
+        """Computes the expected gain of the best mean after the answer.
+
+        The ``posterior`` is of `_posterior`, the result ``batch_shape``. Of utilities
+        less the reference's let ``m`` be the means, ``S`` the covariances of options
+        with all, and ``N`` the noise. Then means after the answer are ``m + (L^-1 S)'
+        z``, with ``L L' = S + N`` at the options and standard normals ``z``, over draws
+        of which the largest mean is averaged.
+        """
         n = self.choices.shape[-2]
         mean, toward, min_noise = _gain_moments(*posterior)
         noise = torch.maximum(self._noise, min_noise)[..., None, None]
@@ -326,9 +353,11 @@ class DuelingJointKG(DuelingJointEUBO):
         eye = torch.eye(k, dtype=mean.dtype, device=mean.device)
         root = torch.linalg.cholesky(toward[..., n:] + noise * (eye + 1))
         moves = torch.linalg.solve_triangular(root, toward, upper=False)
+        # The optimum of many options would fit the draws, if these were few.
         chosen = k - (0 if self.X_pending is None else self.X_pending.shape[-2])
         draws = self.DRAWS if chosen <= 4 else 4 * self.DRAWS
         if self._normals.shape != (draws, k):
+            # Fixed by the seed, so that the value is a smooth function of the options.
             half = draw_sobol_normal_samples(k, draws // 2, seed=self._seed)
             self._normals = torch.cat([half, -half])
         normals = self._normals.to(mean)
@@ -340,11 +369,18 @@ class DuelingJointKG(DuelingJointEUBO):
 
 
 def _gain_moments(mean: Tensor, rows: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Computes means less the last one's, and covariances of options, the last points.
+    """Computes moments of the utilities of choices and options less the reference's.
 
-    All points, of which ``rows`` are the covariances of the options, are taken less the
-    last. The third result is the least noise of a difference, ``batch_shape``, that
-    hides the rounding of the options.
+    Args:
+        mean: ``batch_shape x (n + k + 1)``, of ``n`` choices, ``k`` options and the
+            reference.
+        rows: ``batch_shape x (k + 1) x (n + k + 1)``, covariances of options and
+            reference with all points.
+
+    Returns:
+        Means, ``batch_shape x (n + k)``; covariances of options with all,
+        ``batch_shape x k x (n + k)``; and the least noise of a difference,
+        ``batch_shape``, that hides the rounding of the options.
     """
     mean, k = mean[..., :-1] - mean[..., -1:], rows.shape[-2] - 1
     between = rows[..., :-1, :] - rows[..., -1:, :]

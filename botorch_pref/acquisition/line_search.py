@@ -86,6 +86,7 @@ class LineEUBO(WrappedAcquisition):
         num_positions: int = 11,
         generator: Generator | None = None,
     ) -> None:
+        """Wraps the value of options, which the designs on a line are."""
         super().__init__(DuelingJointEUBO(model, X_ref, generator))
         self.num_positions = num_positions
 
@@ -193,6 +194,7 @@ def _last_stop(model: Model) -> tuple[Tensor, Tensor] | None:
     ends = observed_points(source)[lines]
     if group is not None:
         ends, raters = ends.tensor_split([-group.raters.shape[-1]], dim=-1)
+        # A line is of one rater, so that a group of several has none.
         is_of_each = (raters == group.raters[:, None, None]).flatten(2).all(-1)
         is_of_all = is_of_each.all(0)
         ends, positions = ends[is_of_all], positions[is_of_all]

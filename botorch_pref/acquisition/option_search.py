@@ -65,6 +65,7 @@ class _ByCoordinates(WrappedAcquisition):
     """
 
     def __init__(self, acquisition: AcquisitionFunction, space: DesignSpace) -> None:
+        """Counts the coordinates of numbers, which come before places in lists."""
         super().__init__(acquisition)
         self.space = space
         self.frame = space.frame
@@ -72,15 +73,19 @@ class _ByCoordinates(WrappedAcquisition):
         self.num_numbers = shares if self.frame is None else self.frame.axes.shape[-1]
 
     def features(self, W: Tensor) -> Tensor:
-        """Makes designs of coordinates."""
+        """Makes designs, ``... x d``, of the search's coordinates, ``... x c``."""
         if self.frame is None:
             return self.space.features(W)
         numbers, places = W.tensor_split([self.num_numbers], -1)
         shares = self.frame.points(numbers.double()).to(W)
         return self.space.features(torch.cat([shares, places], -1))
 
-    def of_shares(self, Z: Tensor) -> Tensor:
-        """Finds the coordinates of designs by their shares."""
+    def search_coordinates(self, Z: Tensor) -> Tensor:
+        """Finds the search's coordinates of designs by those of their space.
+
+        Both have places in lists last; before them `DesignSpace` has shares of ranges,
+        and the search of a thin polytope the numbers of its frame.
+        """
         if self.frame is None:
             return Z
         shares, places = Z.tensor_split([len(self.space.columns)], -1)
@@ -88,7 +93,7 @@ class _ByCoordinates(WrappedAcquisition):
         return torch.cat([numbers, places], -1)
 
     def bounds(self, like: Tensor) -> Tensor:
-        """Makes the bounds of coordinates, ``2 x c``."""
+        """Makes the bounds of coordinates, ``2 x c``, of the type of a tensor."""
         ends = torch.zeros(2, self.num_numbers + len(self.space.listed)).to(like)
         ends[1] = 1.0
         if self.frame is not None:
@@ -98,7 +103,12 @@ class _ByCoordinates(WrappedAcquisition):
         return ends
 
     def inequalities(self, options: Tensor) -> list[Constraint]:
-        """Makes constraints as BoTorch has them, at the listed values of options."""
+        """Makes the constraints on numbers that a climb from options keeps to.
+
+        They are of BoTorch's form, and for each of the options, ``size x c``. Listed
+        values stay as they are in the climb. Where they add to a constraint, each
+        option has one of its own, with indices of options and of coordinates.
+        """
         places = torch.arange(self.num_numbers, device=options.device)
         if self.frame is not None:
             slopes, slack = self.frame.inequalities
@@ -152,6 +162,7 @@ def best_options(
     designs = space.rows_besides(beside, size)
 
     def order(places: Tensor) -> Tensor:
+        """Gives infinity to open questions and to those that show a design twice."""
         X = designs[places]
         joint_options = torch.cat([X, beside.expand(len(X), -1, -1)], -2)
         is_equal = (joint_options[:, None, :, None] == open_questions[:, None]).all(-1)
@@ -201,11 +212,15 @@ def climbed_options(
     seed: int,
     climb: Climb | None = None,
 ) -> Tensor:
-    """Climbs to the options that are valued most, ``size x d``, see `best_options`."""
+    """Climbs to the options that are valued most, ``size x d``, see `best_options`.
+
+    Starts are drawn from the global generator too, which callers seed. Without a
+    ``climb`` it has the settings of `Climb`.
+    """
     climb = Climb() if climb is None else climb
     value = _ByCoordinates(acquisition, space)
     starts = _starts(space, size, centres, climb.raw_samples, seed)
-    W = value.of_shares(starts)
+    W = value.search_coordinates(starts)
     values = in_portions(value, W)
     starts, _ = initialize_q_batch(W, values, climb.num_restarts)
     ends = value.features(_climbed(value, starts, climb, _negligible(values)))
@@ -217,7 +232,12 @@ def climbed_options(
 def _starts(
     space: DesignSpace, size: int, centres: Tensor, count: int, seed: int
 ) -> Tensor:
-    """Draws questions anywhere, near some designs, and of both, ``n x size x c``."""
+    """Draws questions anywhere, near some designs, and of both, for a climb.
+
+    Of ``count`` drawn questions it makes about twice as many, ``n x size x c``; without
+    ``centres``, ``m x d``, they are anywhere. The seed is that of the Sobol sequence;
+    the rest is drawn from the global generator, which callers seed.
+    """
     anywhere = space.draw(count * size, seed)
     if not len(centres):
         return anywhere.unflatten(0, (-1, size))
@@ -230,7 +250,10 @@ def _starts(
 
 
 def _negligible(values: Tensor) -> float:
-    """Finds a gain in value that is too small to matter, by questions drawn."""
+    """Computes the gain in value below which a climb ends, by drawn questions' values.
+
+    It is a thousandth of how far the largest is above the median.
+    """
     finite = values[values.isfinite()]
     spread = float(finite.max() - finite.median()) if len(finite) else 0.0
     return _NEGLIGIBLE * max(spread, _LEAST_SPREAD)
@@ -264,7 +287,8 @@ def _optimized(
     value: _ByCoordinates, starts: Tensor, bounds: Tensor, climb: Climb, gain: float
 ) -> Tensor:
     """Climbs by numbers alone, from starts ``r x size x c``."""
-    # Values decide what numbers have to add to a constraint: one start after the other.
+    # `optimize_acqf` has one set of constraints for all starts. Where listed values add
+    # to them, each start has its own.
     groups = starts.split(1 if value.space.limits_lists else len(starts))
     return torch.cat(
         [_optimized_together(value, g, bounds, climb, gain) for g in groups]
@@ -274,7 +298,11 @@ def _optimized(
 def _optimized_together(
     value: _ByCoordinates, starts: Tensor, bounds: Tensor, climb: Climb, gain: float
 ) -> Tensor:
-    """Climbs from starts that have the same constraints."""
+    """Climbs by numbers alone from starts, ``r x size x c``, of the same constraints.
+
+    A step that gains less than ``gain`` is the last. Arguments of the ``climb`` go
+    before these.
+    """
     inequalities = value.inequalities(starts[0])
     options: dict[str, Any] = {"batch_limit": len(starts)}
     if inequalities:
@@ -299,11 +327,16 @@ def _optimized_together(
             return_best_only=False,
             **arguments,
         )
+    # Steps may end beyond the bounds by rounding.
     return ends.clamp(*bounds)
 
 
 def _with_other_values(value: _ByCoordinates, options: Tensor) -> Tensor:
-    """Changes one listed value of ``size x c``, in all ways that are allowed, ``m``."""
+    """Changes one listed value of one option, in all ways that constraints allow.
+
+    Options are ``size x c``, and the result ``m x size x c``, with ``m`` of 0 where
+    nothing is listed.
+    """
     changed = [options.unsqueeze(0)[:0]]
     for place, listed in enumerate(value.space.listed, value.num_numbers):
         for row in range(len(options)):
@@ -334,7 +367,7 @@ def best_of_designs(
         acquisition: Values options, ``batch_shape x size x d``.
         designs: ``N x d``, of which the options are some.
         size: Number of options.
-        order: The order of asking.
+        order: Gives each question its turn, the lowest first, infinite for never.
         promising: Places of designs that are exchanged before all others.
 
     Returns:
@@ -360,9 +393,14 @@ def _by_exchange(
     order: Order,
     promising: Tensor | None,
 ) -> Tensor | None:
-    """Exchanges one option at a time; gives the places of the best end, ``size``."""
+    """Finds a valuable question by exchanges of one option, see `best_of_designs`.
+
+    Returns:
+        Places of designs, ``size``; None where no question can be asked.
+    """
 
     def valued(places: Tensor, last: float) -> Tensor:
+        """Values questions; minus infinity for those whose turn is after ``last``."""
         turns = in_portions(order, places)
         values = in_portions(lambda part: acquisition(designs[part]), places)
         return torch.where((turns <= last) & turns.isfinite(), values, -torch.inf)
@@ -373,6 +411,7 @@ def _by_exchange(
     stages = [torch.arange(len(designs), device=designs.device)]
     if promising is not None and len(promising) < len(designs):
         stages.insert(0, promising)
+    # Those whose turn is the first, or if a search meets none, any that may be asked.
     for last in (0.0, torch.inf):
         values, best = valued(draws, last).topk(restarts)
         ends = [*zip(values.tolist(), draws[best], strict=True)]
@@ -391,7 +430,11 @@ def _exchanged(
     last: float,
     stage: Tensor,
 ) -> tuple[float, Tensor]:
-    """Exchanges options in turn for designs of a stage, until none is worth more."""
+    """Exchanges options in turn for designs of a stage, until none is worth more.
+
+    Questions are places of designs, ``size``, of which ``valued`` gives values; those
+    whose turn is after ``last`` do not count. Returned are the best value and places.
+    """
     turn, unchanged = 0, 0
     while unchanged < len(places):
         alternatives = places.repeat(len(stage), 1)
@@ -405,7 +448,10 @@ def _exchanged(
 
 
 def _distinct_draws(number: int, population: int, size: int) -> Tensor:
-    """Draws sets of different places, ``number x size``, by Floyd's method."""
+    """Draws sets of different places, ``number x size``, by Floyd's method.
+
+    Places are below ``population``; they are drawn from the global generator.
+    """
     drawn = torch.empty(number, 0, dtype=torch.long)
     for last in range(population - size, population):
         place = torch.randint(last + 1, (number, 1))

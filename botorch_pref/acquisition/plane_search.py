@@ -73,16 +73,19 @@ def planes_through(
     axes = one_hot(pairs, here.shape[-1]).to(here) * extents
     steps = here.new_tensor(_STEPS) / side
     directions = (steps.view(-1, 1, 1, 1) * axes).flatten(0, 1)
+    # Places in lists of values are whole.
     directions[..., len(space.columns) :].round_()
     places = torch.arange(side, device=here.device)
     cells = torch.cartesian_prod(places, places)
     planes = centre.repeat(len(directions), len(cells), 1)
     is_there = torch.zeros(len(directions), dtype=torch.bool, device=here.device)
-    # From the middle outwards.
+    # The centre takes the first place of the plane, from the middle outwards, with
+    # which the plane fits.
     order = (cells - side // 2).square().sum(-1).argsort(stable=True)
     for middle in order.tolist():
         moves = (cells - cells[middle]).to(here) @ directions
         designs, allowed = _designs_at(space, here + moves, extents)
+        # To the last digit: `best_plane` finds it by equality.
         designs[:, middle] = centre
         fits = allowed & _all_differ(designs, smallest) & ~is_there
         planes[fits] = designs[fits]
@@ -122,16 +125,22 @@ def best_plane(
             "move, in steps that somebody can tell, within the constraints. Ask for "
             "options."
         )
+    # The centre is in each plane once, and is the reference.
     others = planes[(planes != centre).any(-1)].view(len(planes), -1, centre.shape[-1])
     values = in_portions(DuelingJointEUBO(model, centre, generator), others)
     gaps = ((planes.unsqueeze(1) - waiting) / smallest).abs()
     is_open = (gaps < 1).flatten(-2).all(-1).any(-1)
+    # Where all planes wait for an answer, the best of them is asked again.
     values = torch.where(is_open & ~is_open.all(), -torch.inf, values)
     return planes[values.argmax()]
 
 
 def _moving_pairs(space: DesignSpace) -> tuple[Tensor, Tensor]:
-    """Lists pairs of coordinates of numbers, ``p x 2``, and ranges of all, ``c``."""
+    """Lists pairs of coordinates that a plane may move, ``p x 2``, and ranges, ``c``.
+
+    Numbers move, categories do not. A share has the range 1, a place in a list of ``v``
+    values ``v - 1``; ranges are those of all coordinates.
+    """
     k = len(space.columns)
     ranges = [1.0] * k + [len(listed.values) - 1.0 for listed in space.listed]
     numbers = [
@@ -145,10 +154,16 @@ def _moving_pairs(space: DesignSpace) -> tuple[Tensor, Tensor]:
 def _designs_at(
     space: DesignSpace, Z: Tensor, extents: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Makes designs of coordinates, ``p x k^2 x c``; of which planes the space has all.
+    """Makes the designs of planes, and tells which planes are in the space.
+
+    Args:
+        space: The designs that there are.
+        Z: ``p x k^2 x c``, the planes by coordinates.
+        extents: ``c``, the range of each coordinate, from 0.
 
     Returns:
-        ``p x k^2 x d`` and ``p``.
+        ``p x k^2 x d`` designs, moved to the edge where they are beyond it, and ``p``
+        booleans: whether the space has all designs of a plane, but for rounding.
     """
     nearest = Z.clamp_min(0.0).minimum(extents)
     within = ((Z - nearest).abs() <= _ROUNDING * extents).flatten(1).all(-1)
@@ -157,8 +172,12 @@ def _designs_at(
 
 
 def _all_differ(designs: Tensor, smallest: Tensor) -> Tensor:
-    """Tells of which planes, ``p x k^2 x d``, all designs can be told apart, ``p``."""
+    """Tells of which planes, ``p x k^2 x d``, all designs can be told apart, ``p``.
+
+    Their Euclidean distance is at least 1 in units of ``smallest``, ``d``.
+    """
     places = designs / smallest
+    # The form with a matrix product loses the digits of small distances.
     gaps = torch.cdist(places, places, compute_mode="donot_use_mm_for_euclid_dist")
     itself = torch.eye(designs.shape[-2], dtype=torch.bool, device=designs.device)
     return gaps.masked_fill(itself, torch.inf).flatten(1).amin(-1) >= 1 - _ROUNDING

@@ -37,7 +37,7 @@ class Frame:
     vertices: Tensor
 
     def to(self, device: torch.device) -> Frame:
-        """Moves the frame, which is made on the processor, to a device."""
+        """Copies the frame, which is made on the processor, to a device."""
         slopes, slack = (part.to(device) for part in self.inequalities)
         centre, axes, vertices = (
             part.to(device) for part in (self.centre, self.axes, self.vertices)
@@ -54,8 +54,9 @@ class Frame:
         r"""Makes the frame of :math:`A x \le b` in bounds ``2 x d`` of about 0 and 1.
 
         The vertices that lie farthest along the coordinates give directions, as their
-        principal axes; the vertices that lie farthest along these give widths, and the
-        mean of all is a point that no inequality holds back unless it always does.
+        principal axes; the vertices that lie farthest along these give widths. The mean
+        of all is in the relative interior: only what always holds with equality does so
+        there. ``A`` is ``m x d``, on the processor and in double precision.
         """
         unit = torch.eye(bounds.shape[-1]).to(A)
         first = _vertices(unit, A, b, bounds)
@@ -97,14 +98,19 @@ class Frame:
     def mixtures(self, n: int) -> Tensor:
         """Mixes vertices, ``n x d``: points all over the polytope, at no cost.
 
-        They are uniform where the polytope is a simplex.
+        They are uniform where the polytope is a simplex. Weights are drawn from the
+        global generator, which callers seed.
         """
         share = (self.axes.shape[-1] + 1) / len(self.vertices)
         even = self.vertices.new_full(self.vertices.shape[:1], share)
         return torch.distributions.Dirichlet(even).sample((n,)) @ self.vertices
 
     def spread(self, n: int, seed: int) -> Tensor:
-        """Walks at random, as BoTorch does, to uniform points, ``n x d``."""
+        """Draws uniform points of the polytope, ``n x d``, by BoTorch's random walk.
+
+        Questions that are spread over a space show them. `mixtures` cost less, and are
+        not uniform.
+        """
         num_axes = self.axes.shape[-1]
         if num_axes == 0:
             return self.centre.expand(n, -1)
@@ -117,7 +123,14 @@ class Frame:
 
 
 def _vertices(directions: Tensor, A: Tensor, b: Tensor, bounds: Tensor) -> Tensor:
-    """Finds the points of a polytope farthest along directions, then against them."""
+    """Finds the points of a polytope farthest along directions, then against them.
+
+    Of ``k`` directions, ``k x d``, these are ``2k x d`` vertices in that order, which
+    `Frame.from_constraints` relies on.
+
+    Raises:
+        FeedbackError: The polytope is empty.
+    """
     vertices = []
     limits = {"A_ub": A.numpy(), "b_ub": b.numpy(), "bounds": bounds.T.numpy()}
     for direction in (*directions, *-directions):

@@ -149,7 +149,11 @@ def _in_box(
     equalities: list[Constraint],
     points: Tensor,
 ) -> Tensor:
-    """Moves points to the values that are fixed; those of the box, ``n x d``."""
+    """Sets columns of points that are fixed, and keeps the points of the box.
+
+    `recommend` may start at these, or take one for its result. Points and result are
+    ``n x d``; the result may have no row. Other arguments are as in `recommend`.
+    """
     points = points.clone()
     fixed = checked_fixed_features(fixed_features, points.shape[-1])
     for column, value in fixed.items():
@@ -160,7 +164,11 @@ def _in_box(
 
 
 def _in_space(space: DesignSpace, points: Tensor) -> Tensor:
-    """Moves points to the values of what does not vary; those of the space."""
+    """Sets columns of points that do not vary, and keeps the designs of the space.
+
+    `recommend` may start at these, or take one for its result. Points and result are
+    ``n x d``; the result may have no row.
+    """
     designs = space.projected(points)
     return designs[space.allows(designs)]
 
@@ -176,9 +184,11 @@ def _recommended_of_box(
     raw_samples: int,
     seed: int,
 ) -> Tensor:
-    """Climbs to the largest mean of a box, from the best observed point too.
+    """Finds the point of a box with the largest posterior mean, for `recommend`.
 
-    The last stop on a line takes the place of what no hand tells from it.
+    One of the ``num_restarts`` starts is the ``best_point``, ``1 x d``, if it is in the
+    box. Where a person stopped last on a line so near to the point that no hand tells
+    the two apart, it is that stop (`nearby_stop`). The result is ``1 x d``.
     """
     within = partial(_in_box, bounds, fixed_features, inequalities, equalities)
     start = within(best_point)
@@ -202,15 +212,18 @@ def _recommended_of_box(
 def recommended_of_space(
     model: Model, space: DesignSpace, seed: int, climb: Climb | None = None
 ) -> Tensor:
-    """Finds the design of the largest mean: of all, or where a search has climbed.
+    """Finds the design of a space with the largest posterior mean, for `recommend`.
 
-    The last stop on a line takes the place of what no hand tells from it.
+    It is the best of all designs where these can be listed, else of what a search finds
+    and the best observed one. Where a person stopped last on a line so near to it that
+    no hand tells the two apart, it is that stop (`nearby_stop`).
 
     Args:
         model: Any BoTorch model with training inputs, and no batch.
         space: The designs.
-        seed: Of the starts of the search.
-        climb: Its settings.
+        seed: Of the starts of the search, which draws from the global generator too: a
+            caller seeds that.
+        climb: Settings of the search.
 
     Returns:
         ``1 x d``.

@@ -53,6 +53,7 @@ def duel_input_constructor(
         signature = signature.replace(parameters=list(parameters.values()))
 
     def construct(*args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Makes the keywords of the class, with one model and a reference."""
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
         arguments = bound.arguments
@@ -112,6 +113,7 @@ def register_acquisition(
         """Registers the class in the table and with BoTorch."""
         decorator, family = "register_acquisition", "BoTorch acquisition functions"
         check_class(decorator, acquisition_class, AcquisitionFunction, family)
+        # It refuses a rule for no X_ref before anything is registered.
         construct = duel_input_constructor(acquisition_class, reference)
         entry = RegisteredAcquisition(acquisition_class, name, reference)
         register(entry, AcquisitionFunction)

@@ -114,7 +114,10 @@ class DuelingEUBO(DifferenceAcquisition):
     def duel_values(
         self, posterior: Posterior, first: Tensor, second: Tensor
     ) -> Tensor:
-        """See base class."""
+        """Computes the expected utility of the better option of each duel.
+
+        With a reference it is taken less that of the reference: see base class.
+        """
         mean = posterior.mean.squeeze(-1)  # type: ignore[attr-defined]
         level = mean[..., second]
         if self.X_ref is not None:
@@ -163,6 +166,7 @@ class DuelingJointEUBO(ReferenceAcquisition):
     def __init__(
         self, model: Model, X_ref: Tensor, generator: Generator | None = None
     ) -> None:
+        """Draws the seed of the utilities; the sampler waits for a first posterior."""
         super().__init__(model, reference_point(X_ref, model))
         self._seed = int(torch.randint(2**31, (), generator=generator))
         self._sampler: MCSampler | None = None
@@ -187,7 +191,11 @@ class DuelingJointEUBO(ReferenceAcquisition):
         return self.model.posterior(options)
 
     def _value(self, posterior: Any) -> Tensor:
-        """Values options of which the last is the reference, ``batch_shape``."""
+        """Computes by how much the best option is expected to exceed the reference.
+
+        The reference is the last of the options; the result is ``batch_shape``.
+        """
+        # Draws stay fixed, so that the value is a smooth function of the options.
         if self._sampler is None:
             shape = torch.Size([self.DRAWS])
             self._sampler = get_sampler(posterior, shape, seed=self._seed)
@@ -224,6 +232,7 @@ class DuelingEIIG(DifferenceAcquisition):
     def __init__(
         self, model: Model, X_ref: Tensor, k: float = 0.1, link: DuelLink | None = None
     ) -> None:
+        """Checks the weight and, early, that there is a link."""
         if not k >= 0:
             raise ValueError(f"k is {k}; give a weight of at least 0.")
         super().__init__(model, X_ref)
@@ -247,6 +256,7 @@ class DuelingEIIG(DifferenceAcquisition):
         Returns:
             ``batch_shape``.
         """
+        # A copy, since `self` is to keep its weight; without it the gain is left.
         information = copy(self)
         information.k = 0.0
         missed = -torch.expm1(log_valid) * information(X)
@@ -422,6 +432,7 @@ class DuelingExploringEIIG(WrappedAcquisition):
         link: DuelLink | None = None,
         generator: Generator | None = None,
     ) -> None:
+        """Draws once which of the two functions is wrapped."""
         if not 0 <= epsilon <= 1:
             raise ValueError(f"epsilon is {epsilon}; give a probability.")
         explores = float(torch.rand((), generator=generator)) < epsilon
@@ -551,6 +562,11 @@ class DistinctOptions(WrappedAcquisition):
         acquisition: AcquisitionFunction,
         smallest_difference: float | Tensor | None = None,
     ) -> None:
+        """Chooses what tells options apart, and measures the weight of the penalty.
+
+        Either a difference of inputs or, by default, the model's mean square tells
+        options apart; the other one is None.
+        """
         super().__init__(acquisition)
         points = observed_points(acquisition.model)
         smallest_square = None
@@ -592,7 +608,12 @@ class DistinctOptions(WrappedAcquisition):
         return options_of_search(_NEGLIGIBLE * float(self.weight.max()))
 
     def _spread(self, points: Tensor) -> Tensor:
-        """Computes the range of values over observed and further points, or pairs."""
+        """Computes the penalty's weight, the range of the function's values.
+
+        It is over the observed ``points`` and further ones in their box, ``batch_shape
+        x n x d``, each with the reference; without one over pairs of neighbours in this
+        list. Values that are not finite do not count.
+        """
         if points.shape[-2] < 2:
             raise FeedbackError(
                 "DistinctOptions measures the acquisition function at the points that "
@@ -622,6 +643,7 @@ class DistinctOptions(WrappedAcquisition):
     @t_batch_mode_transform()  # type: ignore[arg-type]
     def forward(self, X: Tensor) -> Tensor:
         """Subtracts the penalty from the acquisition function, ``batch_shape``."""
+        # The function that a random choice wraps.
         duels: Any = self.acquisition
         if isinstance(duels, DuelingExploringEIIG):
             duels = duels.acquisition
@@ -637,7 +659,10 @@ class DistinctOptions(WrappedAcquisition):
         return self.acquisition(X) - self._penalty(X)
 
     def _penalty(self, X: Tensor) -> Tensor:
-        """Sums the penalties of pairs, ``batch_shape``."""
+        """Sums the penalties of pairs of options, one of which is new, ``batch_shape``.
+
+        Options are the new points ``X``, those of the same question and the reference.
+        """
         same_question, _ = split_pending(self.X_pending, self.X_ref, X.shape[-2])
         points = with_others(X, same_question, self.X_ref)
         first, second = new_duels(X.shape[-2], points.shape[-2], X.device)
@@ -654,7 +679,10 @@ class DistinctOptions(WrappedAcquisition):
         return value.mean(-1) if is_ensemble(self.model) else value
 
     def _price(self, posterior: Posterior, first: Tensor, second: Tensor) -> Tensor:
-        """Sums the penalties of pairs by the model, ``batch_shape``."""
+        """Sums the penalties of pairs by the mean square difference, ``batch_shape``.
+
+        The ``posterior`` is of all options; ``first`` and ``second`` are their places.
+        """
         assert self.smallest_square is not None
         means, variance = difference_mixture(posterior, first, second)
         square = means.square().mean(0) + variance
@@ -663,7 +691,11 @@ class DistinctOptions(WrappedAcquisition):
 
 
 def _box_points(points: Tensor) -> Tensor:
-    """Draws points in the box of others, where improvement may be; ``... x 32 x d``."""
+    """Draws points in the box of others, ``... x 32 x d``, the same ones each time.
+
+    A function's range over the others alone may be 0: improvement is at observed points
+    that are surely worse than the reference.
+    """
     engine = SobolEngine(points.shape[-1], scramble=True, seed=0)
     shares = engine.draw(_NUM_BOX_POINTS, dtype=torch.float64).to(points)
     lower, upper = points.amin(-2, keepdim=True), points.amax(-2, keepdim=True)

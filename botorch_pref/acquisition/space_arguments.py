@@ -73,7 +73,13 @@ def space_of(
     categorical: Sequence[Sequence[int]] | None,
     fixed_features: Mapping[int, float] | None,
 ) -> DesignSpace:
-    """Makes the space of designs that options may be."""
+    """Makes the space of designs that options may be, of arguments of `next_question`.
+
+    They are checked here, but that ``bounds``, ``2 x d``, are checked already.
+
+    Raises:
+        FeedbackError: Arguments that cannot be, no design, or one alone.
+    """
     if not bool((bounds[0] < bounds[1]).all()):
         raise FeedbackError(
             f"bounds is {bounds.tolist()}; give upper ends that are larger than the "
@@ -109,7 +115,10 @@ def _checked_values(
     bounds: Tensor,
     categorical: Sequence[Sequence[int]],
 ) -> Mapping[int, Sequence[float]]:
-    """Checks different values, within bounds, of columns that are of no category."""
+    """Checks ``discrete_dims``: different values of columns, within their bounds.
+
+    The columns are of no category; of None it makes no values.
+    """
     values = {} if discrete_dims is None else discrete_dims
     others = {column for group in categorical for column in group}
     columns = {*range(bounds.shape[-1])} - others

@@ -69,6 +69,7 @@ class DuelingThompson(ReferenceAcquisition):
     def __init__(
         self, model: Model, X_ref: Tensor, generator: Generator | None = None
     ) -> None:
+        """Draws the seed of all functions, and the first function."""
         # Before there are pending points, or none, whose number chooses the function.
         self._seed = int(torch.randint(2**62, (), generator=generator))
         super().__init__(model, reference_point(X_ref, model))
@@ -84,7 +85,10 @@ class DuelingThompson(ReferenceAcquisition):
         return 0 if self.X_pending is None else self.X_pending.shape[-2]
 
     def _draw(self, number: int) -> None:
-        """Adds the function of a number of pending points, and its ensemble member."""
+        """Adds the function of a number of pending points, and its ensemble member.
+
+        They depend on the seed of the instance and the number alone.
+        """
         generator = Generator().manual_seed(self._seed)
         seed = int(torch.randint(2**62, (number + 1,), generator=generator)[-1])
         devices = list(range(torch.cuda.device_count()))
@@ -100,6 +104,8 @@ class DuelingThompson(ReferenceAcquisition):
     @t_batch_mode_transform()  # type: ignore[arg-type]
     def forward(self, X: Tensor) -> Tensor:
         """Averages improvements of new points on the reference, each by its own draw.
+
+        The place of a point among the ``q`` chooses its draw.
 
         Args:
             X: New points, ``batch_shape x q x d``.
@@ -156,6 +162,7 @@ class HallucinatedModel(DerivedModel):
 
     @checked_arguments
     def __init__(self, model: Model, generator: Generator | None = None) -> None:
+        """Draws a component and normals at the observed points, which stay fixed."""
         super().__init__()
         self.model = model
         self._covariance = KnownCovariance()
@@ -166,6 +173,8 @@ class HallucinatedModel(DerivedModel):
         self.register_buffer("_points", points.detach().clone())
         with torch.no_grad():
             posterior = model.posterior(points)
+            # Of a mixture the component counts, else the normals. Both are drawn in any
+            # case and in this order, on which results of a seed depend.
             self._is_skew = isinstance(posterior, SkewNormalPosterior)
             means, covariance = shared_covariance_mixture(posterior)
             self._component = int(torch.randint(len(means), (), generator=generator))
@@ -184,7 +193,11 @@ class HallucinatedModel(DerivedModel):
         return (self._points,)
 
     def moments(self, X: Tensor) -> Moments:
-        """Finds moments under the draw; the members of an ensemble are a batch."""
+        """Computes moments of the utilities given the draw, of one component.
+
+        Points are ``... x batch_shape x q x d`` before any input transform; the members
+        of an ensemble are a batch.
+        """
         has_transform = hasattr(self.model, "input_transform")
         dim = None if has_transform else self._points.shape[-1]
         X = check_finite("X", check_points("X", X, self._points, dim))
@@ -210,13 +223,20 @@ class HallucinatedModel(DerivedModel):
         return Moments(means, covariance)
 
     def _given_draw(self, sets: Tensor) -> Moments:
-        """Computes moments of sets given the draw, ``k x batch_shape x q x d``."""
+        r"""Computes moments of sets given the draw, ``k x batch_shape x q x d``.
+
+        With the covariance :math:`C_{*X}` of a set with the observed points, of which
+        :math:`V \Lambda V^T` is the covariance, the ``shift`` is :math:`A = C_{*X} V
+        \Lambda^{-1/2}`: the mean moves by :math:`A z`, the covariance loses
+        :math:`A A^T`.
+        """
         known_covariance = self._covariance(self.model, self._points, self._direction)
         if known_covariance is not None:
             _, covariance_with = known_covariance
             alone, shift = covariance_with(sets)
             means = alone.means + (shift @ self._normal).squeeze(-1)
             return Moments(means, alone.covariance - shift @ shift.mT)
+        # All sets in one joint posterior, of which their own blocks are taken.
         k, q = len(sets), sets.shape[-2]
         X = sets.movedim(0, -3).flatten(-3, -2)
         joint = self.model.posterior(with_others(X, self._points))
@@ -239,7 +259,10 @@ class HallucinatedModel(DerivedModel):
 
 
 def _inverse_root(covariance: Tensor) -> Tensor:
-    """Computes ``V L^-1/2`` of ``V L V'``, with columns of zeros for what is known."""
+    """Computes ``V L^-1/2`` of a covariance ``V L V'``, a root of its inverse.
+
+    Columns are zeros where variances are rounding, which leaves what is known as it is.
+    """
     values, vectors = torch.linalg.eigh(covariance)
     threshold = torch.finfo(values.dtype).eps ** (2 / 3) * values[..., -1:]
     unknown = values > threshold
@@ -275,6 +298,7 @@ class DuelingHBEI(DuelingEUBO):
         X_ref: Tensor | None = None,
         generator: Generator | None = None,
     ) -> None:
+        """Makes the draw; the reference is of the model before it."""
         super().__init__(*_believed(model, X_ref, generator))
 
 
@@ -307,6 +331,7 @@ class DuelingHBUCB(DuelingUCB):
         level: float = 0.95,
         generator: Generator | None = None,
     ) -> None:
+        """Makes the draw; the reference is of the model before it."""
         super().__init__(*_believed(model, X_ref, generator), level)
 
 

@@ -40,7 +40,10 @@ class _ValidityAcquisition(WrappedAcquisition):
     @takes_points
     @t_batch_mode_transform()  # type: ignore[arg-type]
     def forward(self, X: Tensor) -> Tensor:
-        """Values points that may fail, batches of both models broadcast."""
+        """Values points that may fail, ``batch_shape x q x d``, see `_value`.
+
+        Batches of both models broadcast to the result, ``batch_shape``.
+        """
         return self._value(X, log_validity_probability(self.feasibility_model, X))
 
 
@@ -91,6 +94,7 @@ class FeasibilityWeighted(_ValidityAcquisition):
         feasibility_model: PreferenceGP,
         failure_value: float = 0.0,
     ) -> None:
+        """Refuses a failure value for functions that say what failures cost."""
         super().__init__(acquisition, feasibility_model)
         if failure_value != 0 and (
             acquisition._log or self._feasible_value is not None
@@ -108,7 +112,10 @@ class FeasibilityWeighted(_ValidityAcquisition):
         return getattr(self.acquisition, "feasible_value", None)
 
     def _value(self, X: Tensor, log_valid: Tensor) -> Tensor:
-        """Weighs values by log probabilities that each option is valid."""
+        """Weighs values by the probability that all options are valid.
+
+        ``log_valid`` is of each option, ``batch_shape x q``.
+        """
         log_valid = log_valid.sum(-1)
         if self._feasible_value is not None:
             return self._feasible_value(X, log_valid)
@@ -119,7 +126,11 @@ class FeasibilityWeighted(_ValidityAcquisition):
 
 
 def failing_value(value: Tensor, log_valid: Tensor, failure_value: float) -> Tensor:
-    """Computes ``failure + g - (1 - P) |g|`` with ``g = value - failure``."""
+    """Computes the value of a trial that may fail, at most that of one that cannot.
+
+    ``failure + g - (1 - P) |g|`` with ``g = value - failure`` and the probability ``P``
+    of a valid trial, whose logarithm is ``log_valid``: all shapes broadcast.
+    """
     gain, valid = value - failure_value, log_valid.exp()
     # Without the difference 1 - P, whose rounding would swallow a small P.
     return failure_value + torch.where(gain > 0, valid * gain, (2 - valid) * gain)
@@ -180,6 +191,7 @@ class ChanceConstrained(_ValidityAcquisition):
         feasibility_model: PreferenceGP,
         level: float = 0.9,
     ) -> None:
+        """Checks that the level is a probability between 0 and 1."""
         super().__init__(acquisition, feasibility_model)
         if not 0.0 < level < 1.0:
             raise ValueError(
@@ -189,7 +201,11 @@ class ChanceConstrained(_ValidityAcquisition):
         self.level = level
 
     def _value(self, X: Tensor, log_valid: Tensor) -> Tensor:
-        """See base class."""
+        """Orders valid enough points by their values, above all others.
+
+        Others have the negative logarithm that their least probability lacks.
+        ``log_valid`` is of each option, ``batch_shape x q``.
+        """
         margin = log_valid.amin(-1) - math.log(self.level)
         value = self.acquisition(X)
         # value + sqrt(1 + value^2), without cancellation where value is negative.
