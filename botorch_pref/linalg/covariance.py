@@ -20,7 +20,11 @@ from botorch_pref.errors import BotorchPrefError, PrecisionError
 
 
 def joint_shape(*shapes: torch.Size) -> torch.Size:
-    """Broadcasts the shapes; torch's own function takes as long as a product."""
+    """Broadcasts batch shapes, at once where all that are not empty agree.
+
+    ``torch.broadcast_shapes`` takes as long as a product of small matrices, and each
+    product with a design asks for a shape.
+    """
     distinct = {shape for shape in shapes if shape}
     if len(distinct) > 1:
         return torch.broadcast_shapes(*distinct)
@@ -53,9 +57,11 @@ def block_diagonal(first: Tensor, second: Tensor) -> Tensor:
 def dense_covariance(kernel: Kernel, x1: Tensor, x2: Tensor | None = None) -> Tensor:
     """Computes the covariance of two sets of points at once, ``batch_shape x q x n``.
 
-    GPyTorch's lazy tensors, which are evaluated in this same way, cost as much again as
-    a kernel of some hundred points. Without ``x2`` it is that of ``x1``, whose
-    gradient in the scales of the usual kernels is known in closed form.
+    The result is a tensor: GPyTorch's lazy ones, which are evaluated in this same way,
+    cost as much again as a kernel of some hundred points. Without ``x2`` it is the
+    covariance of ``x1`` with itself. If `has_closed_form` accepts the kernel, the
+    gradient in its scales is written out then, and to differentiate that gradient is an
+    error.
     """
     if x2 is None and has_closed_form(kernel, x1):
         base: Any = kernel.base_kernel
@@ -68,17 +74,20 @@ def dense_covariance(kernel: Kernel, x1: Tensor, x2: Tensor | None = None) -> Te
 
 
 def has_closed_form(kernel: Kernel, x: Tensor) -> bool:
-    """Tells whether `_ScaledStationary` can evaluate the kernel at these points.
+    """Tells whether a kernel's derivatives in its scales are written out here.
 
-    It has no gradient in points.
+    They are for an RBF or a Matern-5/2 kernel of all features times an output scale,
+    where no gradient in the points ``x``, ``... x n x d``, is wanted: by
+    `_ScaledStationary` for `dense_covariance`, and by `RowKernel` for fits.
     """
+    # Not isinstance: a subclass may compute something else.
     if type(kernel) is not ScaleKernel or x.requires_grad:
         return False
     base = kernel.base_kernel
     usual = type(base) is RBFKernel or (type(base) is MaternKernel and base.nu == 2.5)
     if not usual or kernel.active_dims is not None or base.active_dims is not None:
         return False
-    # A kernel of other features says so itself.
+    # Where the number of features is wrong, the kernel's own call says so.
     fits = x.dim() > 1 and base.ard_num_dims in (None, x.shape[-1])
     return fits and x.dtype == base.lengthscale.dtype
 
@@ -102,9 +111,12 @@ class _Once(Function):
 
 
 def differentiated_once(gradient: Tensor, *sources: Tensor) -> Tensor:
-    """Returns a gradient in a backward pass, which cannot be differentiated again.
+    """Returns a gradient whose own derivative is an error, and not a wrong number.
 
-    Its derivative, which is not recorded, is an error.
+    Backward passes that are written out call it on the ``gradient`` that comes in. The
+    ``sources`` are tensors that their result depends on too: for these the error is
+    raised even where the incoming gradient has no graph. It does nothing unless the
+    backward pass is recorded (``create_graph=True``).
     """
     applied: Tensor = gradient
     if torch.is_grad_enabled():
@@ -129,19 +141,26 @@ class _ScaledStationary(Function):
     def forward(
         ctx: Any, x: Tensor, lengthscale: Tensor, outputscale: Tensor, matern: bool
     ) -> Tensor:
-        """Computes the covariance, and keeps its slope in squared distances."""
+        """Computes ``s k(D)``, ``batch_shape x n x n``, of the points ``x``.
+
+        ``D`` are squared distances in lengthscales and ``s`` is the output scale;
+        ``k(D)`` is ``exp(-D / 2)``, or ``(1 + r + r^2 / 3) exp(-r)`` with ``r = sqrt(5
+        D)`` for ``matern``. The slope ``F = -2 s k'(D)`` is stored for the gradient.
+        """
         # In GPyTorch's order, so that covariances with other points round as these do.
         z = (x - x.mean(dim=-2, keepdim=True) if matern else x) / lengthscale
         z = z - z.mean(dim=-2, keepdim=True)
         squares = z.square().sum(-1, keepdim=True)
         unit_column = torch.ones_like(squares)
+        # By one product: |z_i|^2 + |z_j|^2 - 2 z_i' z_j.
         left_columns, right_columns = (
             (-2.0 * z, squares, unit_column),
             (z, unit_column, squares),
         )
         distance = torch.cat(left_columns, dim=-1) @ torch.cat(right_columns, dim=-1).mT
         distance.clamp_min_(0.0).diagonal(dim1=-2, dim2=-1).fill_(0.0)
-        # The derivative in D is minus half of the slope, which has the output scale.
+        # In place, so in this order: the distance becomes r, and r its square once the
+        # slope is made. The derivative in D is minus half of the slope.
         if matern:
             root = distance.mul_(5.0).sqrt_()
             decay = (-root).exp_() * outputscale[..., None, None]
@@ -156,7 +175,13 @@ class _ScaledStationary(Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        """Computes the gradient in the scales."""
+        """Computes the gradient in both scales from ``gradient``, that in the entries.
+
+        With ``H = gradient * F`` entry by entry (``F`` is `slope`), its row and column
+        sums ``r`` and the points ``z`` in lengthscales it is ``(sum_i r_i z_ik^2 - 2
+        z_k' H z_k) / l_k`` in the lengthscale ``l_k``, and ``<gradient, s k> / s`` in
+        the output scale. Points and ``matern`` have none.
+        """
         z, lengthscale, outputscale, covariance, slope = ctx.saved_tensors
         gradient = differentiated_once(gradient, lengthscale, outputscale)
         total = torch.linalg.vecdot(gradient.flatten(-2), covariance.flatten(-2))
@@ -216,8 +241,14 @@ class RowKernel:
     def __init__(
         self, kernel: Kernel, points: Tensor, indices: Tensor, coefficients: Tensor
     ) -> None:
+        """Stores what no scale changes, of all ``k m`` terms: first terms first.
+
+        Of two terms these are the product of their coefficients and, for each feature,
+        the squared difference, ``d x k^2 x m x m``; of one term the products of two
+        features, ``k m x d^2``.
+        """
         self._kernel, self._base = kernel, cast("Any", kernel.base_kernel)
-        # All first terms of the rows, then all second ones.
+        # All first terms of the rows, then all second ones: `_blocks` relies on it.
         places, signs = indices.mT, coefficients.mT.flatten().numpy()
         self._signs, self._num_terms = np.outer(signs, signs), len(places)
         centred = (points - points.mean(0))[places].numpy()
@@ -240,7 +271,11 @@ class RowKernel:
         return torch.cat(scales).log()
 
     def places(self, raw: Sequence[Tensor]) -> Array:
-        """Finds the places of the scales behind some parameters among all scales."""
+        """Finds at which places of `log_scales` the entries of raw parameters stand.
+
+        A fit has those that are learned, in an order of its own. What is not the
+        lengthscale is taken for the output scale, the last one.
+        """
         count = self._base.raw_lengthscale.numel()
         positions = {id(self._base.raw_lengthscale): [*range(count)]}
         return np.concatenate(
@@ -248,9 +283,12 @@ class RowKernel:
         )
 
     def slopes(self) -> RowSlopes:
-        """Computes ``s k``, ``F`` and ``G`` of the class docstring at present scales.
+        """Computes the parts of the derivatives at the kernel's present scales.
 
-        Derivatives by the logs of scales are made of these, in `first` and `second`.
+        They are ``s k(D)``, ``F = -2 s k'(D)`` and ``G = 4 s k''(D)`` for all pairs of
+        terms, ``k m x k m``, each times the coefficients of both, with squared
+        distances ``D`` in lengthscales. `first` and `second` make derivatives in the
+        logs of scales of them.
         """
         lengthscale = self._base.lengthscale.detach().numpy().reshape(-1)
         precision = np.broadcast_to(lengthscale**-2.0, self._x.shape[-1:])
@@ -261,6 +299,7 @@ class RowKernel:
         signed = float(self._kernel.outputscale.detach()) * self._signs
         if not isinstance(self._base, MaternKernel):
             covar = signed * np.exp(-0.5 * distance)
+            # F and G are s k itself; `second` asks whether they are one array.
             return RowSlopes(precision, covar, covar, covar)
         root = np.sqrt(5 * distance)
         decay = signed * np.exp(-root)
@@ -269,7 +308,13 @@ class RowKernel:
         return RowSlopes(precision, covar, 5 / 3 * slope, 25 / 3 * decay)
 
     def first(self, slopes: RowSlopes) -> Array:
-        """Computes the first derivatives of the covariance of rows, ``p x m x m``."""
+        """Computes the first derivatives of the covariance of rows, ``p x m x m``.
+
+        The one in the log of lengthscale ``i`` is ``F E_i``, with the squared
+        differences ``E_i`` of feature ``i`` in lengthscales, and the one in the log of
+        the output scale is the covariance itself, both summed over the terms of two
+        rows. A lengthscale that features share has the sum of theirs.
+        """
         slope = self._blocks(slopes.slope)
         of_length = np.einsum("pkab,kab->pab", self._squares, slope)
         of_length *= slopes.precision[:, None, None]
@@ -278,7 +323,13 @@ class RowKernel:
         return np.concatenate([of_length, [self._blocks(slopes.covar).sum(0)]])
 
     def second(self, slopes: RowSlopes, weights: Array) -> Array:
-        """Multiplies the second derivatives by symmetric weights, ``p x p``."""
+        """Sums weighted second derivatives of the covariance of rows, ``p x p``.
+
+        Entry ``ij`` is ``sum_ab weights_ab d2 C_ab / (dt_i dt_j)``, with the logs ``t``
+        of the scales and symmetric ``weights``, ``m x m``. In two lengthscales the
+        derivative is ``G E_i E_j``, less ``2 F E_i`` where ``i = j``; in the output
+        scale and another one it is the first derivative in the other one.
+        """
         tiled = np.tile(weights, (self._num_terms, self._num_terms))
         of_length, of_pairs = self._moments(tiled * slopes.slope)
         if slopes.bend is not slopes.slope:
@@ -298,8 +349,10 @@ class RowKernel:
     def _moments(self, weights: Array) -> tuple[Array, Array]:
         """Sums weighted squared differences, ``d``, and products of two, ``d x d``.
 
-        The weights are symmetric, of all pairs of terms. The products are multiplied
-        out, so that features are summed and not pairs.
+        They are ``sum_ab w_ab (x_ai - x_bi)^2`` and ``sum_ab w_ab (x_ai - x_bi)^2 (x_aj
+        - x_bj)^2`` for symmetric weights of all pairs of terms, ``k m x k m``. The
+        squares are multiplied out: otherwise each two features would take a matrix of
+        all pairs of terms.
         """
         x, mixed, d = self._x, self._mixed, self._x.shape[-1]
         squares, total = mixed[:, :: d + 1], weights.sum(-1)
@@ -333,7 +386,12 @@ def sparse_product(matrix: Tensor, other: Tensor) -> Tensor:
 
 
 def sparse_matrix(matrix: Tensor) -> Tensor | None:
-    """Takes the non-zeros of a matrix; None where many, of a batch or a small one."""
+    """Converts a matrix to a sparse one if products with it are faster so, else None.
+
+    They are from 200 rows on where at most a twentieth of it is not zero, as of items
+    without features, whose prior is nearly diagonal. One with a batch is never
+    converted.
+    """
     if matrix.dim() > 2 or len(matrix) < _LARGE:
         return None
     if int(matrix.count_nonzero()) > _SPARSE * matrix.numel():
@@ -343,7 +401,7 @@ def sparse_matrix(matrix: Tensor) -> Tensor | None:
 
 def product_of_sparse(sparse: Tensor, matrix: Tensor) -> Tensor:
     """Multiplies a sparse ``k x n`` matrix by ``batch_shape x n x l``."""
-    # One matrix is what it can be multiplied by.
+    # torch multiplies by one matrix alone: elements of a batch stand side by side.
     columns = matrix.movedim(-2, 0)
     product = sparse @ columns.flatten(1)
     return product.unflatten(1, columns.shape[1:]).movedim(0, -2)
@@ -357,7 +415,9 @@ def sparse_congruence(sparse: Tensor, matrix: Tensor) -> Tensor:
 def triangular_congruence(matrix: Tensor, root: Tensor) -> Tensor:
     """Computes ``L' M L`` of a symmetric ``M``, in the lower triangle of the result.
 
-    LAPACK's `sygst` takes ``n^3`` operations, two products take four times as many.
+    Above the diagonal the entries of ``M`` are left: read no more than the triangle, as
+    Cholesky's algorithm does. LAPACK's `sygst` takes ``n^3`` operations, two products
+    take four times as many.
 
     Args:
         matrix: ``k x k``, in double precision.
@@ -426,7 +486,12 @@ class _SemidefiniteCholesky(Function):
 
     @staticmethod
     def forward(ctx: Any, matrix: Tensor) -> Tensor:
-        """Factors each matrix, singular ones by their eigenvectors."""
+        """Factors each matrix by Cholesky's algorithm, singular ones by eigenvectors.
+
+        Singular is one with a squared pivot within ``4 k eps`` of its diagonal entry,
+        or without a factor. It is scaled to a diagonal of ones first, so that the
+        threshold is relative to each point.
+        """
         factor, info = torch.linalg.cholesky_ex(matrix)
         diagonal = matrix.diagonal(dim1=-2, dim2=-1)
         rounding = _ROUNDING_FACTOR * matrix.shape[-1] * torch.finfo(matrix.dtype).eps
@@ -462,14 +527,17 @@ class _SemidefiniteCholesky(Function):
 
 
 def _ordered_root(correlation: Tensor, threshold: float) -> Tensor:
-    """Computes a triangular root of matrices of any rank, their diagonal one or zero.
+    """Computes lower triangular roots of correlations, ``... x k x k``, of any rank.
 
-    Gram-Schmidt on the rows of a root, each orthogonalised twice; a remainder whose
-    square is within the threshold gives no direction.
+    Their diagonal is one, or zero for a variable without variance. Gram-Schmidt goes
+    through the rows of a root from eigenvectors in order and orthogonalises each twice.
+    A remainder whose square is within the threshold gives no direction: the column of
+    its row stays zero.
     """
     eigenvalues, vectors = torch.linalg.eigh(correlation)
     rows = vectors * eigenvalues.clamp(min=0.0).sqrt().unsqueeze(-2)
-    # Only those that are one: far fewer than points where these crowd.
+    # The first rows, as many as `places`, are the directions so far: far fewer than
+    # points where these crowd.
     directions = torch.zeros_like(rows)
     places: list[int] = []
     for j in range(rows.shape[-1]):
@@ -479,12 +547,14 @@ def _ordered_root(correlation: Tensor, threshold: float) -> Tensor:
             remainder = remainder - earlier.mT @ (earlier @ remainder)
         square = remainder.square().sum((-2, -1))
         if bool((square > threshold).any()):
+            # An element of the batch that lacks this direction gets zeros.
             length = torch.where(square > threshold, square.sqrt(), torch.inf)
             new = (remainder / length[..., None, None]).squeeze(-1)
             directions[..., len(places), :] = new
             places.append(j)
     root = torch.zeros_like(rows)
     root[..., places] = rows @ directions[..., : len(places), :].mT
+    # Rounding alone is above the diagonal.
     return root.tril()
 
 

@@ -16,7 +16,10 @@ from botorch_pref.linalg.covariance import join_rows, joint_shape
 
 
 def take_rows(values: Tensor, indices: Tensor) -> Tensor:
-    """Takes rows of a matrix by indices, which may have batches (``batch x m``)."""
+    """Takes rows of ``batch_shape x n x k`` values at indices, ``m`` or ``batch x m``.
+
+    Batches broadcast; the result is ``... x m x k``.
+    """
     if indices.dim() == 1:
         return values.index_select(-2, indices)
     batch = joint_shape(values.shape[:-2], indices.shape[:-1])
@@ -71,7 +74,11 @@ class SparseDesign:
         return SparseDesign(index, self.coefficients.expand(index.shape), num_points)
 
     def with_columns(self, values: Tensor) -> SparseDesign:
-        """Appends columns of ``batch_shape x m x p`` values to the rows."""
+        """Appends ``p`` columns to the rows, with ``batch_shape x m x p`` entries.
+
+        They stand for variables behind the ``n`` points, such as weights of covariates.
+        Rows get only as many terms more as the row of most non-zero entries has.
+        """
         n, p = self.num_points, values.shape[-1]
         columns = torch.arange(n, n + p, device=self.indices.device)
         is_seen = values != 0
@@ -108,6 +115,7 @@ class SparseDesign:
     def apply_matrix(self, values: Tensor) -> Tensor:
         """Multiplies ``A values`` for ``batch_shape x n x k``."""
         (index, coefficient), *more_terms = self._terms
+        # In place, so that the products of all terms are never in memory together.
         out = coefficient.unsqueeze(-1) * take_rows(values, index)
         for index, coefficient in more_terms:
             out.addcmul_(coefficient.unsqueeze(-1), take_rows(values, index))
@@ -134,6 +142,7 @@ class SparseDesign:
         out = values.new_zeros(*batch, self.num_points, values.shape[-1])
         index, width = self.indices, self.indices.shape[-1]
         if index.dim() == 2 and width * values.numel() <= _AT_ONCE:
+            # Of few values one call takes less time than one for each term.
             spread = self.coefficients.unsqueeze(-1) * values.unsqueeze(-2)
             spread = spread.flatten(-3, -2).expand(*batch, -1, -1)
             return out.index_add_(-2, index.flatten(), spread)
@@ -151,7 +160,11 @@ class SparseDesign:
         return self.apply_matrix(self.apply_matrix(matrix).mT.contiguous())
 
     def congruence_diagonal(self, matrix: Tensor) -> Tensor:
-        """Computes the diagonal of ``A M A'``, ``batch_shape x m``."""
+        """Computes the diagonal of ``A M A'`` alone, ``batch_shape x m``.
+
+        These are the variances of rows if ``M``, ``batch_shape x n x n``, is the
+        covariance of points.
+        """
         n, c = self.num_points, self.coefficients
         places = self.indices.unsqueeze(-1) * n + self.indices.unsqueeze(-2)
         entries = take_places(matrix.flatten(-2), places.flatten(-3))
@@ -163,7 +176,11 @@ class SparseDesign:
         return self.adjoint_matrix(self.adjoint_matrix(matrix).mT.contiguous())
 
     def gram(self, precisions: Tensor) -> Tensor:
-        """Computes ``A' diag(t) A`` for ``batch_shape x m`` without a dense ``A``."""
+        """Computes ``A' diag(t) A`` for ``batch_shape x m`` without a dense ``A``.
+
+        It is ``batch_shape x n x n``: the precision that rows of precisions ``t`` give
+        to the points.
+        """
         n = self.num_points
         batch = joint_shape(precisions.shape[:-1], self.indices.shape[:-2])
         places = self.indices.unsqueeze(-1) * n + self.indices.unsqueeze(-2)
@@ -235,7 +252,11 @@ class RowGroups:
         return self.first.shape[-1]
 
     def total(self, values: Tensor) -> Tensor:
-        """Sums over groups, ``batch_shape x M`` to ``batch_shape x m``."""
+        """Sums values of rows over groups, ``batch_shape x M`` to ``batch_shape x m``.
+
+        Signs do not count: multiply values that turn with their row, as slopes do, by
+        ``sign`` first.
+        """
         batch = joint_shape(values.shape[:-1], self.group.shape[:-1])
         out = values.new_zeros(*batch, self.num_groups)
         values = values.expand(*batch, -1)
@@ -246,7 +267,11 @@ class RowGroups:
         return self.sign * take_places(values, self.group)
 
     def in_line(self, batch: torch.Size) -> RowGroups:
-        """Numbers groups through all elements of a batch, whose rows stand in line."""
+        """Returns the groups of all elements of a batch in one line, without a batch.
+
+        Rows and groups of an element follow those of the element before, and are
+        numbered on. So integrals of all elements are computed at once.
+        """
         first, present = (t.expand(*batch, -1) for t in (self.first, self.present))
         group, sign = (t.expand(*batch, -1) for t in (self.group, self.sign))
         element = torch.arange(batch.numel(), device=first.device).view(*batch, 1)
@@ -270,13 +295,19 @@ def take_places(values: Tensor, places: Tensor) -> Tensor:
 
 
 def distinct_rows(table: Tensor) -> tuple[Tensor, Tensor]:
-    """Finds where distinct rows of ``M x k`` first occur, and which each row is."""
+    """Finds where distinct rows of ``M x k`` first occur, and which each row is.
+
+    The first tensor has the places of first occurrences in ascending order, which
+    models rely on; the second has the place in it of each row's own, ``M`` long.
+    Numbers are compared without any tolerance.
+    """
     if table.shape[-1] <= _FEW_COLUMNS:
         # Thirty times faster than torch's comparison of whole rows.
         group = torch.zeros_like(table[:, 0], dtype=torch.long)
         for column in table.unbind(-1):
             values, value_index = torch.unique(column, return_inverse=True)
             if len(values) > 1:
+                # Different for rows that differ so far, and at most M^2.
                 key = group * len(values) + value_index
                 group = torch.unique(key, return_inverse=True)[1]
     else:
@@ -291,12 +322,15 @@ def distinct_rows(table: Tensor) -> tuple[Tensor, Tensor]:
 def row_groups(
     rows: SparseDesign, label: Tensor | None = None, per_element: bool = True
 ) -> RowGroups | None:
-    """Groups the rows that are equal up to their sign; None where none are.
+    """Groups the rows that are equal up to their sign; None where no two are.
 
-    Rows of different ``label``, ``M`` numbers, stay apart. With ``per_element``
-    each element of a batch is grouped by itself; else rows are equal that are so in
-    all.
+    Such rows see the same sum of utilities, so that their answers can be one factor.
+    Rows of different ``label``, ``M`` numbers, stay apart. With ``per_element`` each
+    element of a batch is grouped by itself, and may have fewer groups than others; else
+    rows are one group if they are equal in all elements, with the same relative signs.
     """
+    # A table that equal rows share: points in order, with the padding, n, at the end,
+    # and coefficients with the sign that makes the first of them positive.
     is_used = rows.coefficients != 0
     order = torch.where(is_used, rows.indices, rows.num_points)
     index, place = order.sort(dim=-1, stable=True)
@@ -309,6 +343,7 @@ def row_groups(
         label = label.double().unsqueeze(-1).expand(*batch, -1, 1)
         table = torch.cat([table, label], dim=-1)
     if batch and not per_element:
+        # Signs beside those in the first element are to be equal too.
         table = torch.cat(
             [table, (sign * sign.reshape(-1, num_rows)[0]).unsqueeze(-1)], -1
         )
@@ -328,6 +363,7 @@ def row_groups(
     rank = torch.arange(max_groups, device=flat.device)
     present = rank < group_counts.unsqueeze(-1)
     first_rows = first[(start.unsqueeze(-1) + rank).clamp_max(len(first) - 1)]
+    # Counted from the first row of their element.
     first_rows = torch.where(
         present, first_rows - element.unique().unsqueeze(-1) * num_rows, 0
     )
@@ -336,6 +372,7 @@ def row_groups(
         first_rows.reshape(*batch, max_groups),
         present.reshape(*batch, max_groups),
     )
+    # Signs count from the first row of a group, which has 1.
     lead = take_places(take_places(sign, first_rows), group)
     return RowGroups(first_rows, group, sign * lead, present)
 
@@ -351,7 +388,11 @@ class RowFinder:
     def __call__(
         self, rows: SparseDesign, label: Tensor | None = None, per_element: bool = True
     ) -> RowGroups | None:
-        """See :func:`row_groups`."""
+        """Returns the groups of `row_groups`, found anew only for other arguments.
+
+        The last four calls are remembered and compared by their values: a fit makes the
+        same rows at every step, and only their noise changes.
+        """
         for old_rows, old_label, old_per_element, groups in self._memory:
             fits = (
                 rows.num_points == old_rows.num_points
@@ -403,7 +444,11 @@ class NoiseBlocks:
         return pad(values, (0, 0, 0, 1))[..., self.rows, :]
 
     def put(self, blocks: Tensor, values: Tensor) -> Tensor:
-        """Replaces the rows of all blocks in ``values``, ``batch_shape x m x c``."""
+        """Returns a copy of ``values`` in which rows of blocks are those of ``blocks``.
+
+        ``values`` are ``batch_shape x m x c``, ``blocks`` ``batch_shape x num_blocks x
+        k x c``; their padding goes to a last row that is dropped.
+        """
         batch = joint_shape(blocks.shape[:-3], values.shape[:-2])
         out = pad(values, (0, 0, 0, 1)).expand(*batch, -1, -1).clone()
         flat = blocks.expand(*batch, *blocks.shape[-3:]).flatten(-3, -2)
@@ -456,7 +501,7 @@ class NoiseBuckets(NoiseBlocks):
 
     @cached_property
     def rows(self) -> Tensor:
-        """See base class."""
+        """The rows of all blocks, ``num_blocks x k``, padded to the widest one."""
         width = self._width
         return torch.cat(
             [
@@ -467,7 +512,7 @@ class NoiseBuckets(NoiseBlocks):
 
     @cached_property
     def covariance(self) -> Tensor:
-        """See base class."""
+        """The covariances of blocks, ``... x num_blocks x k x k``, 0 at padding."""
         padded = []
         for part in self.parts:
             missing = self._width - part.rows.shape[-1]
@@ -521,19 +566,24 @@ class BlockRows:
 
     @classmethod
     def from_design(cls, rows: SparseDesign, blocks: Tensor) -> BlockRows:
-        """Takes rows at ``num_blocks x k`` places, padded with the number of rows."""
+        """Takes the rows of blocks from a design, at ``num_blocks x k`` places.
+
+        A place that is the number of rows is padding, and has coefficients of zero.
+        """
         is_row = blocks < rows.num_rows
         # Padding repeats a row of the block: points that all rows share stay so.
         place = torch.where(is_row, blocks, blocks.amin(-1, keepdim=True))
+        # Of a block of padding alone any row will do.
         place = place.clamp_max(rows.num_rows - 1)
         coefficients = rows.coefficients[..., place, :] * is_row.unsqueeze(-1)
         return cls(rows.indices[..., place, :], coefficients, rows.num_points)
 
     @cached_property
     def _columns(self) -> list[_BlockColumns]:
-        """Parts the non-zeros: those at points that all rows of a block share are one.
+        """The non-zeros in groups: those at points that rows of a block share are one.
 
-        A rater has one bias: its products are with a column, not with a matrix.
+        A rater has one bias: products are with its column then, and not with a matrix.
+        Other non-zeros are a group for each of the ``w`` places.
         """
         same = (self.indices == self.indices[..., :1, :]).flatten(0, -2).all(0)
         columns = [
@@ -552,7 +602,7 @@ class BlockRows:
         )
 
     def congruence(self, matrix: Tensor) -> Tensor:
-        """Computes ``A K A'`` of each block, of ``batch_shape x n x n``."""
+        """Computes ``A K A'``, ``... x num_blocks x k x k``, of ``... x n x n``."""
         flat, total = matrix.flatten(-2), matrix.new_zeros(())
         for first, second in product(self._columns, repeat=2):
             places = self._places(first, second)
@@ -580,7 +630,11 @@ class BlockRows:
 def stack_noise_blocks(
     blocks: Sequence[tuple[NoiseBlocks | None, int]],
 ) -> NoiseBlocks | None:
-    """Stacks the noise of blocks of so many rows each; None where none has any."""
+    """Stacks the noise of designs that are stacked; None where none has any.
+
+    Each of ``blocks`` is the noise of a design, None for none, and its number of rows,
+    by which the rows of all later ones move on.
+    """
     total = sum(size for _, size in blocks)
     shared = [noise for noise, _ in blocks if noise is not None]
     if not shared:

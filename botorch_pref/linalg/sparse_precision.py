@@ -43,6 +43,7 @@ def solve_precision(
             lambda x: torch.from_numpy(precision @ x.numpy()),
             torch.from_numpy(right),
             tolerance=tolerance,
+            # No column stops before the mean of all has reached the tolerance.
             eps=torch.finfo(torch.double).tiny,
             stop_updating_after=0.0,
             max_iter=most_steps,
@@ -115,7 +116,8 @@ def contrast_variances(
     variance = weights @ covariance
     slope = covariance / variance
     direct = 1 - slope * weights
-    # Means given all other variables.
+    # r_i given all other variables: its mean, (1 - b_i w_i) (x_i - (H x)_i / H_ii)
+    # - b_i (s - w_i x_i), whose variance is estimated, and (1 - b_i w_i)^2 / H_ii.
     remainder = direct[:, None] * (draws - (precision @ draws) / diagonal[:, None])
     remainder -= slope[:, None] * (weights @ draws - weights[:, None] * draws)
     indirect = np.square(remainder).mean(-1) + np.square(direct) / diagonal
