@@ -107,7 +107,11 @@ class PreferenceAcquisition(Acquisition):
         botorch_acqf_options: dict[str, Any],
         model: Model,
     ) -> AcquisitionFunction:
-        """Makes an acquisition function with reference, choices and prices."""
+        """Makes the acquisition function of one question, see base class.
+
+        It is given its reference, the ``choices`` of a knowledge gradient, and points
+        that wait for an answer. A ``UTILITY`` among the options replaces the model.
+        """
         options, space = dict(botorch_acqf_options), self.options.get(_SPACE)
         takes_choices = "choices" in signature(botorch_acqf_class).parameters
         rule = reference_rule(botorch_acqf_class)
@@ -151,6 +155,7 @@ class PreferenceAcquisition(Acquisition):
         space, apart = self.options.get(_SPACE), self.options.get(_APART)
         reference = None if apart is None else self.reference
         chosen = n if reference is None else n - 1
+        # Of what a `DesignSpace` cannot have, Ax's own search.
         if (
             space is None
             or arguments.get("equality_constraints")
@@ -189,7 +194,11 @@ class PreferenceAcquisition(Acquisition):
 def _reference(
     utility: Model, space: DesignSpace, rule: Callable[[Model], Tensor]
 ) -> Tensor:
-    """Finds the point that challengers meet; in a context a design there."""
+    """Finds the point that challengers meet, ``1 x d``.
+
+    It is the rule's, such as the `incumbent`, or the best design of the space where
+    that is not in it, as one of another context is not.
+    """
     best = rule(utility)
     if bool(space.allows(best).all()):
         return best
@@ -197,7 +206,7 @@ def _reference(
 
 
 def _climb(arguments: Mapping[str, Any]) -> Climb:
-    """Makes the settings of a search of Ax's arguments of an optimizer."""
+    """Translates Ax's arguments of an optimizer to settings of a `QuestionSearch`."""
     options = dict(arguments.get("optimizer_options") or {})
     rounding = arguments.get("rounding_func")
     numbers = {
@@ -217,7 +226,10 @@ def run_of_arms(run: GeneratorRun, arms: Iterable[Arm]) -> GeneratorRun:
 def run_in_context(
     run: GeneratorRun, space: SearchSpace, context: Context
 ) -> GeneratorRun:
-    """Returns a run whose arms have the values of a context, without rounding."""
+    """Returns a run whose arms have the values of a context exactly as they are stated.
+
+    Transforms there and back change digits. What is derived is computed anew.
+    """
     if not context:
         return run
     designs = (in_context(space, arm.parameters, context) for arm in run.arms)
@@ -283,6 +295,7 @@ class PreferenceAdapter(TorchAdapter):
         if self.context:
             return self.points_of(arm.parameters for arm in self.arms)
         _, rows = self._arms_and_rows()
+        # Where raters are kept apart, the data have a row of each for the same arm.
         first = [rows.index(place) for place in range(max(rows) + 1)]
         return self.dataset.X[first]
 
@@ -300,7 +313,10 @@ class PreferenceAdapter(TorchAdapter):
         return [block.reindexed(torch.tensor(rows)) for block in self.dataset.feedback]
 
     def _arms_and_rows(self) -> tuple[list[str], list[int]]:
-        """Lists the names of arms, and the arm of each row of the data set."""
+        """Lists the names of arms, and for each row of the data set the arm's place.
+
+        Where raters are kept apart, an arm has a row for each who judged it.
+        """
         counts = answer_counts(self._experiment)
         rows = arms_and_raters(self._training_data, counts)
         place = {name: i for i, name in enumerate(dict.fromkeys(n for n, _ in rows))}
@@ -401,7 +417,7 @@ class PreferenceAdapter(TorchAdapter):
         return run
 
     def _check_duel(self, context: Context) -> list[Arm] | None:
-        """Finds the arms of a duel that checks answers; None where none is due."""
+        """Finds the arms of a `reliability_check`, a duel; None where none is due."""
         points, waiting = self.datapoints, self.open_questions(2)
         number = num_answers(self._experiment) + len(waiting)
         space = self.design_space(context)
@@ -421,7 +437,11 @@ class PreferenceAdapter(TorchAdapter):
         return [dict(observation.parameters) for observation in designs]
 
     def _search_arguments(self, size: int, context: Context) -> dict[str, Any]:
-        """Makes the search space of a question, and what it must differ from."""
+        """Makes what `PreferenceAcquisition` needs, by the names that it looks up.
+
+        These are the search space, pending options, and what a question has to differ
+        from: nothing (None) where a single design is sought.
+        """
         trials, answered = self._experiment.trials.values(), {*self.arms}
         running = [arm for t in trials if t.status.is_running for arm in t.arms]
         waiting = {arm.name: arm for arm in running if arm not in answered}

@@ -32,8 +32,10 @@ class _ShownDesigns(Transform):
     def __init__(
         self, search_space: SearchSpace | None = None, *args: Any, **kwargs: Any
     ) -> None:
+        """Keeps the search space, by which values are rounded, and catalogue rows."""
         super().__init__(search_space, *args, **kwargs)
         assert search_space is not None
+        # As it is before this transform: transforms change a space in place.
         self.search_space = search_space.clone()
         catalogue = (
             None
@@ -45,7 +47,7 @@ class _ShownDesigns(Transform):
     def untransform_observation_features(
         self, observation_features: list[ObservationFeatures]
     ) -> list[ObservationFeatures]:
-        """Returns the features with the parameters that are shown."""
+        """Gives designs the values that a person is shown, in place as Ax does."""
         for features in observation_features:
             features.parameters.update(self._shown_values(features.parameters))
         return observation_features
@@ -67,6 +69,7 @@ class CatalogueRows(_ShownDesigns):
         self._shares = shares(self.search_space, self._rows) if self._rows else None
 
     def _shown_values(self, design: TParameterization) -> Mapping[str, Any]:
+        """Returns the row that is nearest to a complete design; of others nothing."""
         if self._shares is None or self.search_space.parameters.keys() - design.keys():
             return {}
         off = self._shares - shares(self.search_space, [design])
@@ -83,9 +86,10 @@ class ReadableNumbers(_ShownDesigns):
     no_op_for_experiment_data = True
 
     def _shown_values(self, design: TParameterization) -> Mapping[str, Any]:
-        """Rounds numbers to readable ones, where constraints still hold."""
+        """Rounds numbers to readable ones, those in constraints if these still hold."""
         space = self.search_space
         numbers: TParameterization = {}
+        # Rows of a catalogue may differ by less than rounding.
         if self._rows:
             return numbers
         for name, parameter in space.parameters.items():
@@ -109,7 +113,11 @@ class NearestIntegers(_ShownDesigns, IntToFloat):
     """
 
     def _shown_values(self, design: TParameterization) -> Mapping[str, int]:
-        """Rounds numbers to the nearest whole ones that constraints allow."""
+        """Rounds numbers to the nearest whole ones that constraints allow.
+
+        Distances add up, and of equal ones the smaller numbers count. Where constraints
+        allow no rounding, all are rounded anyway: `next_options` refuses the design.
+        """
         numbers = {
             name: float(design[name])  # type: ignore[arg-type]
             for name in self.search_space.parameters
@@ -122,6 +130,7 @@ class NearestIntegers(_ShownDesigns, IntToFloat):
         )
 
         def distance(rounding: tuple[int, ...]) -> tuple[float, tuple[int, ...]]:
+            """Sums how far numbers are rounded; the rounding itself decides ties."""
             off = (
                 abs(w - numbers[n]) for n, w in zip(constrained, rounding, strict=True)
             )
@@ -142,7 +151,7 @@ class WholeNumbers(NearestIntegers):
     """
 
     def transform_search_space(self, search_space: SearchSpace) -> SearchSpace:
-        """Returns the search space with numbers instead of integers."""
+        """Returns the search space with numbers for integers, of the same bounds."""
         relaxed = super().transform_search_space(search_space)
         for name in self.transform_parameters:
             integer, number = search_space.parameters[name], relaxed.parameters[name]
@@ -158,13 +167,18 @@ class _MovedConstraints(Transform):
     def transform_search_space(self, search_space: SearchSpace) -> SearchSpace:
         """Returns the search space with other numbers, and constraints of these."""
         constraints = [self._transformed(c) for c in search_space.parameter_constraints]
+        # Ax would leave them as they are, or have texts of them parsed.
         search_space.set_parameter_constraints([])
         search_space = super().transform_search_space(search_space)
         search_space.set_parameter_constraints(constraints)
         return search_space
 
     def _transformed(self, constraint: ParameterConstraint) -> ParameterConstraint:
-        """Translates a constraint to the transformed parameters."""
+        r"""Translates :math:`w^\top x \le b` to the transformed parameters ``z``.
+
+        With ``x = start + unit * z`` of each, weights are :math:`w \, unit`, and the
+        bound is :math:`b - \sum w \, start`.
+        """
         if constraint.is_equality:
             raise ExperimentError(
                 f"{constraint} is an equality; leave out one of its parameters."
@@ -189,6 +203,11 @@ class PlacesInOrder(_MovedConstraints, OrderedChoiceToIntegerRange):
     """
 
     def _start_and_unit(self, name: str, weight: float) -> tuple[float, float]:
+        """Finds a line of places beside the values, on the side that constrains less.
+
+        At no place is the line above the value, or below it with a negative weight: no
+        design that the constraint of values allows is lost.
+        """
         if name not in self.encoded_parameters:
             return 0.0, 1.0
         values: list[Any] = sorted(self.encoded_parameters[name])
@@ -214,7 +233,8 @@ def _transforms(integers: type[Transform]) -> list[type[Transform]]:
         UnitX: UnitNumbers,
     }
     encoded = (ours.get(t, t) for t in encoders)
-    # Derived parameters, which the first one computes, follow from rounded numbers.
+    # The last one is undone first: numbers are rounded, Ax's first one adds derived
+    # and fixed parameters of them, and the complete design is replaced by a row.
     return [CatalogueRows, removed, ReadableNumbers, *encoded]
 
 

@@ -96,7 +96,11 @@ class SpreadGenerator(SobolGenerator):
         *args: Any,
         **arguments: Any,
     ) -> tuple[Array, Array]:
-        """See base class, which is given all further arguments by name."""
+        """Makes ``n`` points of the digest's features, ``n x d``, of weights 1 each.
+
+        Ax gives all further arguments by name. ``init_position`` counts points, also
+        those of a walk: it is stored, and later points go on from there.
+        """
         if linear_constraints is not None and not arguments.get("fixed_features"):
             bounds = torch.tensor(search_space_digest.bounds, dtype=torch.float64).T
             A, b = (torch.from_numpy(part).double() for part in linear_constraints)
@@ -152,13 +156,19 @@ def next_run(
 ) -> GeneratorRun:
     """Gives the next run of `preference_generation_strategy`, without its bookkeeping.
 
-    All of its options are in the ``context``.
-
-    Of a model, its metadata have further questions, of up to ``count`` in all, as
-    `FURTHER`.
-
     Ax's strategies go through every option of every trial before they generate, for
     which an ask would need most of its time after some hundred questions.
+
+    Args:
+        experiment: Ax's, with the answers so far.
+        settings: Of the experiment.
+        position: How many points of the Sobol sequence were used.
+        size: Number of options.
+        rater: The number of the rater whose utility counts, where raters share; None
+            for the mean of all.
+        count: Number of questions, of which the metadata of a model's run have those
+            after the first, as `FURTHER`; there may be fewer.
+        context: The values that all options have.
     """
     if num_answers(experiment) < settings.initial:
         spec = fitted_sobol_spec(experiment, settings, position)
@@ -188,7 +198,7 @@ def _fixed(context: Context) -> dict[str, ObservationFeatures]:
 
 
 def spread_context(log: Log) -> Context:
-    """Draws a context at random, where any of them will do."""
+    """Draws a context, to see whether a new experiment has a first question in one."""
     if not log.settings.context:
         return NO_CONTEXT
     spec = fitted_sobol_spec(log.blank, log.settings, 0)
@@ -232,7 +242,10 @@ def fitted_sobol_spec(
 
 
 def sobol_spec(settings: Settings, position: int) -> GeneratorSpec:
-    """Returns the Sobol sequence of an experiment from a position onwards."""
+    """Returns Ax's specification of an experiment's Sobol sequence, not fitted yet.
+
+    It goes on from a position, the number of points that were used.
+    """
     return GeneratorSpec(
         PreferenceGenerators.SPREAD,
         # Whoever reads the log knows it by this name.
@@ -254,11 +267,16 @@ def model_spec(
     size: int = 2,
     num_parameters: int = 1,
 ) -> GeneratorSpec:
-    """Returns the model of an experiment, with an acquisition function.
+    """Returns Ax's specification of a model with an acquisition function, not fitted.
 
-    Without an ``acquisition_class``, which takes no options, it is the settings' own
-    for questions with ``size`` options of so many parameters.
-    Where raters share, the utility of the ``rater`` of a number counts, or the mean.
+    Args:
+        settings: Of the experiment.
+        acquisition_class: By default that of the settings; options of theirs are for
+            that one alone.
+        rater: The number of the rater whose utility counts, where raters share; None
+            for the mean of all.
+        size: Number of options, by which the settings may choose the default.
+        num_parameters: Number of parameters that are chosen, for the same.
     """
     recommended = duel_classes()[settings.acquisition_of(size, num_parameters)]
     is_recommended = acquisition_class in (None, recommended)
@@ -304,7 +322,7 @@ duels where inputs are many, and as much elsewhere in half the questions
 
 
 def has_designs_to_choose(log: Log, number: int) -> bool:
-    """Tells whether so many designs can be told apart, in one context."""
+    """Tells whether a person can tell so many designs apart, in one context."""
     settings = log.settings
     return has_designs(
         log.space,
@@ -316,7 +334,11 @@ def has_designs_to_choose(log: Log, number: int) -> bool:
 
 
 def usual_size(log: Log) -> int:
-    """Chooses the size of a question, see `PreferenceExperiment.default_size`."""
+    """Chooses how many options a question has where nobody says so.
+
+    They are `MANY` if people can tell twice as many designs apart, and the model takes
+    the best or a ranking of so many; else `FEW`.
+    """
     settings = log.settings
     if not has_designs_to_choose(log, 2 * MANY):
         return FEW
@@ -339,11 +361,12 @@ def chosen_question(
 
 
 def _in_order(log: Log, chosen: Chosen, number: int) -> Chosen:
-    """Returns options of a question of a number in the order in which they are shown.
+    """Sets the order in which the options of the question of a ``number`` are shown.
 
     It is random, since people favour what comes first, and a model that always puts its
-    incumbent there would learn that; or the opposite of before.
+    incumbent there would learn that.
     """
+    # A question that is asked again has its order, the opposite of before.
     if chosen.places is not None:
         return chosen
     size = len(chosen.options)
@@ -357,14 +380,12 @@ def chosen_questions(
     raters: Sequence[str | None],
     context: Context = NO_CONTEXT,
 ) -> list[Chosen]:
-    """Returns the next questions of people who answer at the same time, in their order.
+    """Returns next questions for people who answer at the same time, the best first.
 
-    All are in one context.
-
-    The model is fitted once and searched once, see `NotedQuestions`: all have the same
-    answers behind them. There may be fewer questions than ``raters``: one where the
-    options are spread, where each rater has a utility, or where a question is asked
-    again.
+    The page asks so, all in one context. The model is fitted once and searched once,
+    see `NotedQuestions`: all questions have the same answers behind them. There may be
+    fewer than ``raters``: one where the options are spread, where each rater has a
+    utility, or where the first rater is asked a question again.
     """
     log, settings = projection.log, projection.log.settings
     first, experiment = len(log.questions), projection.experiment()
@@ -391,7 +412,11 @@ def chosen_questions(
 
 
 def derived_seed(settings: Settings, *purpose: int | str) -> int:
-    """Derives the seed of a purpose, which the parts tell from other purposes."""
+    """Derives the seed of a purpose, which the parts tell from other purposes.
+
+    It is the same in all processes. Other seeds would be other questions of the
+    experiments that there are.
+    """
     digest = sha256(repr((settings.seed, *purpose)).encode()).digest()
     # NumPy takes seeds of 32 bits.
     return int.from_bytes(digest[:4], "big")
@@ -419,6 +444,7 @@ def beside_baseline(
 
 
 _ATTEMPTS, _ROUNDS = 4, 60
+"""Proposals of the strategy for one question, and of spread options after these."""
 
 
 def next_options(
@@ -503,7 +529,7 @@ def _proposals(
 def _spread(
     log: Log, experiment: Experiment, position: int, size: int, context: Context
 ) -> Iterator[Chosen]:
-    """Spreads options by the Sobol sequence; rows of a catalogue at random.
+    """Spreads options by the Sobol sequence, without end; rows of a table at random.
 
     A point of the sequence stands for the row next to it. Where a few rows are far from
     all others, nearly all points stand for these.
@@ -525,10 +551,11 @@ _NEW, _ANSWERED, _WITH_OTHERS = range(3)
 def _turn(
     log: Log, options: Sequence[TParameterization], size: int, rater: str | None
 ) -> int | None:
-    """Finds the place of a question: new, answered, or waiting with other raters.
+    """Finds how welcome a question is: new, answered, or waiting with other raters.
 
-    None is the place of options that are not in the space, that nobody can tell apart,
-    or that the rater is asked about already.
+    The first is the smallest number, and `next_options` takes the smallest. None is
+    that of options that are too few, not in the space, that nobody can tell apart, or
+    that the rater is asked about already.
     """
     twice = any(option in options[:i] for i, option in enumerate(options))
     if twice or len(options) != size:
@@ -563,6 +590,7 @@ def question_again(
         return None
     if log.num_compared < settings.initial:
         return None
+    # Of each question who answered it; where nobody has, who is asked.
     answered = [q for q in log.questions if rater in (None, (q.standing or q).rater)]
     names = [frozenset(option.name for option in q.options) for q in answered]
     times = Counter(names)
@@ -579,6 +607,7 @@ def question_again(
         return None
     again = draws.choice(once)
     options = [option.parameters for option in again.as_chosen]
+    # From places as they were shown to those as they were chosen, as `Chosen` has them.
     chosen_as = again.content.get("places", range(size))
     places = [chosen_as[place] for place in reversed(again.display or range(size))]
     return Chosen(options, REPEAT, places, repeats=again.index)

@@ -44,7 +44,11 @@ def design_space(
     rows: Tensor | None = None,
     fixed: Context = NO_CONTEXT,
 ) -> DesignSpace:
-    """Makes the search space of features that Ax's transforms make.
+    """Makes the space in which options are sought, of the features that models take.
+
+    A category is a list of its values, and so is a number of up to 20 values, or of up
+    to 1,000 where it is in a constraint. Other numbers of so many are rounded to a
+    grid, and those of more are continuous. Constraints are ones of shares of ranges.
 
     Args:
         search_space: Of the experiment.
@@ -55,6 +59,7 @@ def design_space(
     """
     place = {column: i for i, column in enumerate(columns)}
     A, b = _limits(search_space, place, fixed)
+    # Ax's transforms change a space in place.
     transformed = search_space.clone()
     for transform in transforms:
         transformed = transform.transform_search_space(transformed)
@@ -104,7 +109,11 @@ def _table(
     transforms: Sequence[Transform],
     place: dict[str, int],
 ) -> tuple[list[int], Tensor]:
-    """Makes the features of the values of a parameter, and finds their columns."""
+    """Makes the features of ``v`` values of one parameter, and finds their columns.
+
+    Returns:
+        The ``c`` columns, in order, and the features in them, ``v x c``.
+    """
     designs = [ObservationFeatures(parameters={name: value}) for value in values]
     for transform in transforms:
         designs = transform.transform_observation_features(designs)
@@ -116,7 +125,12 @@ def _table(
 def _limits(
     search_space: SearchSpace, place: dict[str, int], fixed: Context
 ) -> tuple[Tensor, Tensor]:
-    r"""Makes ``A`` and ``b`` of constraints :math:`A z \ge b` of shares of ranges."""
+    r"""Makes ``A``, ``m x d``, and ``b``, ``m``, of constraints on shares of ranges.
+
+    Ax's :math:`w^\top x \le c` becomes :math:`A z \ge b`, with each parameter
+    :math:`x = l + (u - l) z` from :math:`l` to :math:`u`. Terms of what is ``fixed``
+    are in ``b``. ``place`` has the column of each feature.
+    """
     limits = search_space.parameter_constraints
     A = torch.zeros(len(limits), len(place), dtype=torch.float64)
     b = torch.tensor([-limit.bound for limit in limits], dtype=torch.float64)
@@ -170,14 +184,23 @@ class Distinctness:
     times: Tensor | None = None
 
     def smallest_gap(self, options: Tensor) -> Tensor:
-        """Squares the difference of the two most alike options, ``batch_shape``."""
+        """Squares the difference of the two most alike options of a question.
+
+        From 1 on people can tell them apart. Options, ``batch_shape x m x d``, are
+        compared with each other, with the question's reference and with rivals.
+        """
         points = with_others(options, self.reference, self.rivals)
         squared = self._squared(options, points)
+        # The first of the points are the options.
         itself = torch.eye(*squared.shape[-2:], dtype=torch.bool, device=options.device)
         return squared.masked_fill(itself, torch.inf).flatten(-2).amin(-1)
 
     def repetitions(self, options: Tensor) -> Tensor:
-        """Counts earlier questions that a question repeats, ``batch_shape``."""
+        """Counts how often a question was asked before, ``batch_shape``.
+
+        It was where nobody can tell the options of both apart, see `_gaps`; each of the
+        earlier questions counts as often as ``times`` says.
+        """
         repeated = (~differ(self._gaps(options, self.questions))).double()
         return repeated.sum(-1) if self.times is None else repeated @ self.times
 
@@ -201,7 +224,11 @@ class Distinctness:
         return torch.nn.functional.pad(gaps, (0, 1), value=torch.inf).amin(-1)
 
     def _gaps(self, options: Tensor, questions: Tensor) -> Tensor:
-        """Squares differences from questions, ``batch_shape x K``."""
+        """Squares the differences of a question from others, ``batch_shape x K``.
+
+        It is the largest difference of an option of either question from the nearest
+        one of the other (Hausdorff's): below 1 the two look the same, in any order.
+        """
         points = with_others(options, self.reference)
         squared = self._squared(points, questions.flatten(0, 1))
         matched = squared.unflatten(-1, questions.shape[:2])
@@ -249,12 +276,18 @@ class QuestionValue(WrappedAcquisition):
     def __init__(
         self, acquisition: AcquisitionFunction, apart: Distinctness, draws: Tensor
     ) -> None:
+        """Sets the price of options that nobody can tell apart, by some questions."""
         super().__init__(acquisition)
         self._apart = apart
+        # Once would make the best of them worth as much as a middling question.
         self._price = 2 * self._spread(draws, apart)
 
     def forward(self, X: Tensor) -> Tensor:
-        """Values options less prices, ``b``."""
+        """Values questions, ``b x q x d``, less their prices, ``b``.
+
+        The price is full where options, pending ones too, look the same or the question
+        was asked before; up to a tenth of it is added near a question that was a tie.
+        """
         value: Tensor = self.acquisition(X)
         apart = replace(self._apart, rivals=self.X_pending)
         gap = torch.minimum(apart.smallest_gap(X), apart.novelty(X))
@@ -263,7 +296,11 @@ class QuestionValue(WrappedAcquisition):
         return value - self._price * (close + _TIE_PRICE * like_a_tie)
 
     def _spread(self, draws: Tensor, apart: Distinctness) -> float:
-        """Measures how far the largest value is from that of a middling question."""
+        """Measures how far the largest value is from that of a middling question.
+
+        The price is made of it. The largest is also of questions with equal options,
+        some of which an acquisition function may value most.
+        """
         alike = draws.clone()
         alike[..., -1:, :] = (
             draws[..., :1, :] if apart.reference is None else apart.reference[:1]
@@ -297,7 +334,7 @@ class NotedQuestions(WrappedAcquisition):
         return is_joint(self.acquisition)
 
     def forward(self, X: Tensor) -> Tensor:
-        """Values options by the acquisition function."""
+        """Values options, and notes both for `different`."""
         values: Tensor = self.acquisition(X)
         self._notes.append((X.detach(), values.detach()))
         return values
@@ -305,8 +342,9 @@ class NotedQuestions(WrappedAcquisition):
     def different(self, question: Tensor, count: int, apart: Distinctness) -> Tensor:
         """Picks questions for others, worth nearly as much as one, and most different.
 
-        Each is the one that differs most from those before it, of all that are worth
-        as much as the ``question`` (``q x d``) but for a share of the spread of values.
+        Each is the one that differs most from those before it, of all that a search has
+        valued here and that are worth as much as its result, the ``question``
+        (``q x d``), but for a quarter of the spread of values.
 
         Returns:
             ``k x q x d``, of up to ``count`` with the question, which is the first.
@@ -325,6 +363,7 @@ class NotedQuestions(WrappedAcquisition):
         while len(questions) < count and len(options):
             last = questions[-1]
             if apart.reference is not None:
+                # `novelty` adds it to the options, so that both questions have it.
                 last = torch.cat([last, apart.reference])
             from_last = replace(apart, questions=last.unsqueeze(0), times=None)
             gaps = torch.minimum(gaps, from_last.novelty(options))
@@ -413,7 +452,11 @@ class QuestionSearch:
         apart: Distinctness,
         reference: Tensor,
     ) -> Tensor:
-        """Chooses one option after the other, the earlier ones pending."""
+        """Chooses challengers of a reference one by one, ``size x d``.
+
+        Meanwhile those chosen are pending points of the acquisition function, after the
+        ones that it has; in the end it has these alone again.
+        """
         pending = getattr(acquisition, "X_pending", None)
         chosen = waiting = reference[:0] if pending is None else pending
         for _ in range(size):
@@ -427,14 +470,19 @@ class QuestionSearch:
     def _joint(
         self, acquisition: AcquisitionFunction, size: int, apart: Distinctness | None
     ) -> Tensor:
-        """Chooses all options at once: listed ones, or by climbing."""
+        """Chooses all options at once, ``size x d``.
+
+        Where the designs of the space are a table or few, questions about these are
+        compared; elsewhere the search climbs.
+        """
         designs = self.space.designs(MAX_DESIGNS // size)
         if designs is not None:
+            # The first centre is the reference or the incumbent, see `_centres`.
             best = self.centres[:1] if len(self.centres) else None
             return listed_question(acquisition, designs, size, apart, best)
         options = self._climbed(acquisition, size, apart)
         if apart is not None and not differ(apart.novelty(options)):
-            # All that is worth asking was asked: again, then.
+            # All that is worth asking was asked: again, then, unless it is pending.
             apart = replace(apart, questions=apart.pending, times=None)
             options = self._climbed(acquisition, size, apart)
         return options
@@ -447,6 +495,7 @@ class QuestionSearch:
         With ``apart``, options that are too alike have the price of `QuestionValue`,
         which random questions set.
         """
+        # By the global generator, which callers seed: a restart changes no question.
         value, seed = acquisition, int(torch.randint(2**31, ()))
         if apart is not None:
             draws = self.space.draw(_DRAWS * size, seed).unflatten(0, (-1, size))
@@ -469,7 +518,11 @@ def listed_question(
     the ``best`` design (the incumbent by default), with a probability of 0.005 or more.
     When all of them were asked, those that were asked least often count, then the
     others. The ``size`` options (``size x d``) are chosen jointly of the designs,
-    ``N x d``.
+    ``N x d``. Without ``apart`` any question may be asked.
+
+    Raises:
+        CandidateGenerationError: All questions are pending, or have options that nobody
+            can tell apart.
     """
     order: Order = _in_any_order
     promising = None
@@ -482,6 +535,7 @@ def listed_question(
 
 
 def _in_any_order(places: Tensor) -> Tensor:
+    """Gives all questions the same turn, see `Order`."""
     return torch.zeros(len(places), dtype=torch.double)
 
 
@@ -491,7 +545,13 @@ def _order_of_asking(
     apart: Distinctness,
     best: Tensor | None,
 ) -> tuple[Order, Tensor]:
-    """Makes the order of asking, and finds the designs that are likely the better."""
+    """Makes the order of asking about listed designs, ``N x d``.
+
+    Returns:
+        The turn of each question, see `Order`, and the places of the designs that are
+        likeliest to be better than the reference, or than the ``best`` design (the
+        incumbent if that is None), the likeliest first.
+    """
     reference = apart.reference if apart.reference is not None else best
     if reference is None:
         reference = incumbent(acquisition.model).reshape(-1, designs.shape[-1])
@@ -503,11 +563,13 @@ def _order_of_asking(
     hopeful = (chance >= _HOPELESS) & (designs != reference).any(-1)
 
     def order(places: Tensor) -> Tensor:
+        """Finds turns, ``n``, by how often questions, ``n x size``, were asked."""
         options = designs[places]
         allowed = differ(apart.smallest_gap(options)) & ~apart.is_pending(options)
         repetitions = apart.repetitions(options)
         times = apart.times
         total = len(apart.questions) if times is None else float(times.sum())
+        # Questions without hope come after all that were asked, however often.
         turn = repetitions + (total + 1) * ~hopeful[places].any(-1)
         return torch.where(allowed, turn, torch.inf)
 
