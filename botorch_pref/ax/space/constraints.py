@@ -52,7 +52,7 @@ class LinearConstraint(ParameterConstraint):
     """
 
     def __init__(self, weights: Mapping[str, float], bound: float) -> None:
-        # Ax's own constructor does nothing but parse.
+        """Sets the fields of Ax's class, whose constructor does nothing but parse."""
         self.is_equality = False
         self._constraint_dict = dict(weights)
         self._bound = bound
@@ -60,7 +60,11 @@ class LinearConstraint(ParameterConstraint):
 
     @classmethod
     def parsed(cls, text: str, names: Sequence[str]) -> Self:
-        """Reads a constraint of parameters, such as ``"dose + 2 * ratio <= 25"``."""
+        """Reads a constraint of parameters, such as ``"dose + 2 * ratio <= 25"``.
+
+        Raises:
+            ExperimentError: The text is no linear inequality, or is about no parameter.
+        """
         sides = re.split(r"(<=|>=)", text)
         if len(sides) != 3:
             raise ExperimentError(
@@ -124,6 +128,8 @@ class LinearConstraint(ParameterConstraint):
 def _identified(identifiers: Mapping[str, str], token: re.Match[str]) -> str:
     """Writes a name of a parameter as its identifier, and a number as Python does.
 
+    `linear_form` replaces tokens of a text so, before Python's parser reads it.
+
     Raises:
         ValueError: The token is neither.
     """
@@ -148,17 +154,18 @@ def linear_form(text: str, names: Sequence[str]) -> Form:
     identified_names = {f"_{i}": name for i, name in enumerate(names)}
     identifiers = {name: identifier for identifier, name in identified_names.items()}
     longest_first = sorted(map(re.escape, names), key=len, reverse=True)
+    # The last one matches nothing, as a pattern of no names has to.
     alternatives = "|".join(
         [*(rf"(?<!\w){name}(?!\w)" for name in longest_first), r"(?!)"]
     )
-
     identify = partial(_identified, identifiers)
+    # A name, a number, another word, or another sign: the groups of `_identified`.
     tokens = rf"({alternatives})|({_NUMBER})|([^\W\d]\w*)|([^-+*/()\s])"
     try:
         if len(text) > _LONGEST:
             raise ValueError("it is too long")
-        quoted = " ".join(re.sub(tokens, identify, text).split())
-        return _form(ast.parse(quoted, mode="eval").body, identified_names)
+        python_text = " ".join(re.sub(tokens, identify, text).split())
+        return _form(ast.parse(python_text, mode="eval").body, identified_names)
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         why = error.msg if isinstance(error, SyntaxError) else error
         why = why if isinstance(error, SyntaxError | ValueError) else "it is too deep"
@@ -169,8 +176,9 @@ def linear_form(text: str, names: Sequence[str]) -> Form:
 
 
 def _form(tree: ast.expr, names: Mapping[str, str]) -> Form:
-    """Returns the linear function of a tree of sums and products."""
+    """Returns the linear function of a tree of sums and products, see `Form`."""
     match tree:
+        # `_identified` has made a float of every number.
         case ast.Constant(value=float() as number):
             return number, {}
         case ast.Name(id=name):
@@ -184,6 +192,7 @@ def _form(tree: ast.expr, names: Mapping[str, str]) -> Form:
         case ast.BinOp(left=one, op=ast.Mult() | ast.Div() as operation, right=other):
             left_form, right_form = _form(one, names), _form(other, names)
             product = isinstance(operation, ast.Mult)
+            # The number is the second factor from here on.
             if product and not left_form[1]:
                 left_form, right_form = right_form, left_form
             if right_form[1]:
@@ -220,7 +229,10 @@ def linear_text(text: str, names: Sequence[str]) -> str:
 
 
 def sum_text(form: Form) -> str:
-    """Returns the text of a linear function."""
+    """Returns the text of a linear function for Ax, such as ``"dose + 2.0 * x + 1.0"``.
+
+    Numbers have all their digits, for Ax and `linear_form` read it again.
+    """
     constant, weights = form
     terms = [n if w == 1 else f"{w!r} * {n}" for n, w in weights.items()]
     return " + ".join(terms + ([repr(constant)] if constant or not terms else []))
@@ -239,7 +251,11 @@ _MOST_VALUES = 1_000
 
 
 def check_config(config: Any) -> None:
-    """Checks that one can calculate with the numbers of a parameter."""
+    """Checks the values of a parameter that a person configures; of derived ones none.
+
+    One can calculate with numbers, files can keep texts, people can tell the texts
+    apart, and no other parameters depend on the values.
+    """
     if isinstance(config, RangeParameterConfig):
         _check_range(config)
     elif isinstance(config, ChoiceParameterConfig):
@@ -273,7 +289,11 @@ def check_config(config: Any) -> None:
 
 
 def _check_range(config: RangeParameterConfig) -> None:
-    """Checks that bounds are numbers that a model can tell apart."""
+    """Checks that a model can tell numbers in the bounds apart, and that steps fit in.
+
+    Steps fit where a whole number of them leads from the lower bound to the upper one;
+    they may make 1,000 values.
+    """
     argument = f"bounds of {config.name!r}"
     bounds: Any = config.bounds
     if isinstance(bounds, str) or not isinstance(bounds, Sequence) or len(bounds) != 2:
@@ -308,6 +328,7 @@ def _check_range(config: RangeParameterConfig) -> None:
                 argument, config.step_size, f"{wanted}, or leave it out"
             )
         count, is_whole = (upper - lower) / step, config.parameter_type == "int"
+        # Up to the rounding of decimals: three steps of 0.1 are not 0.3.
         if abs(count - round(count)) > 1e-6 * count or (is_whole and step % 1):
             raise ExperimentError(
                 f"{argument} is {step:g}, and the bounds are {lower:g} and {upper:g}; "
@@ -318,10 +339,10 @@ def _check_range(config: RangeParameterConfig) -> None:
 
 
 def in_steps(config: Any) -> Any:
-    """Returns a parameter; where it has a step, with the numbers that people write.
+    """Makes an ordered choice of a range with a step; other parameters stay.
 
-    Ax adds up floats: 0.1 makes 0.30000000000000004 of three steps, and from 1 to 1.3
-    the value 1.4.
+    Its values are the numbers that people write. Ax adds up floats: 0.1 makes
+    0.30000000000000004 of three steps, and from 1 to 1.3 the value 1.4.
     """
     if not isinstance(config, RangeParameterConfig) or config.step_size is None:
         return config
@@ -368,9 +389,9 @@ def is_feasible(
     constraints: Sequence[ParameterConstraint],
     fixed: Mapping[str, Any] = MappingProxyType({}),
 ) -> bool:
-    """Tells whether a design with these values may satisfy constraints.
+    """Tells whether a design may satisfy constraints, with some values ``fixed``.
 
-    It solves a mixed-integer programme.
+    It solves a mixed-integer programme, and says True where the solver cannot tell.
     """
     # 2 is "infeasible"; anything else proves nothing.
     return not constraints or _solution(space, constraints, fixed=fixed).status != 2
@@ -403,12 +424,13 @@ def equalities(space: SearchSpace) -> list[str]:
 
 def _is_equality(space: SearchSpace, limit: ParameterConstraint) -> bool:
     """Tells whether all designs of the space lie on the bound of one constraint."""
+    # Its objective is minus the distance from the bound, in its largest term.
     most_room = _solution(space, space.parameter_constraints, limit)
     return most_room.x is not None and -most_room.fun < _NO_RANGE
 
 
 def shown_constraint(constraint: ParameterConstraint) -> str:
-    """Returns the text of a constraint, with few digits."""
+    """Returns the text of a constraint for messages: with few digits, sums first."""
     weights = constraint.constraint_dict.items()
     text = ""
     for name, weight in sorted(weights, key=lambda term: term[1] < 0):
@@ -442,13 +464,16 @@ def fit_ranges(space: SearchSpace) -> None:
     ]
     while waiting:
         # Tolerances of a solver count less in smaller ranges.
-        waiting = [p for p in waiting if _is_narrowed(space, p)]
+        waiting = [p for p in waiting if _narrow(space, p)]
 
 
 def _shares_left(
     space: SearchSpace, name: str, fixed: Mapping[str, Any] = MappingProxyType({})
 ) -> tuple[float, float] | None:
-    """Finds the ends that constraints leave a number, as shares of its range."""
+    """Finds the ends that constraints leave a number, as shares of its range.
+
+    Other parameters may have ``fixed`` values. None where the solver finds no design.
+    """
     limits, parameter = space.parameter_constraints, space.parameters[name]
     lowest, highest = (
         _solution(space, limits, name, sign, fixed) for sign in (1.0, -1.0)
@@ -457,6 +482,7 @@ def _shares_left(
         return None
     assert isinstance(parameter, RangeParameter)
     is_whole = parameter.parameter_type is ParameterType.INT
+    # A whole number is counted in the programme, see `_variables`.
     unit = float(parameter.upper - parameter.lower) if is_whole else 1.0
     return lowest.fun / unit, -highest.fun / unit
 
@@ -473,13 +499,18 @@ def most_shares(
     for name in constrained_names(space) & space.range_parameters.keys():
         ends = _shares_left(space, name, fixed)
         is_whole = space.parameters[name].parameter_type is ParameterType.INT
+        # What a solver may take away: the share is not smaller than it is.
         error = 0.0 if is_whole else _NO_RANGE
         widths[name] = 1.0 if ends is None else ends[1] - ends[0] + error
     return widths
 
 
-def _is_narrowed(space: SearchSpace, parameter: RangeParameter) -> bool:
-    """Tells whether a parameter has the far smaller range that constraints leave."""
+def _narrow(space: SearchSpace, parameter: RangeParameter) -> bool:
+    """Narrows a parameter of a space to the range that constraints leave it.
+
+    Returns whether it did: only where that range is far smaller, and no single value.
+    The new ends have few digits, and no allowed value is beyond them.
+    """
     lower, upper = float(parameter.lower), float(parameter.upper)
     ends, span = _shares_left(space, parameter.name), upper - lower
     if ends is None or not _NO_RANGE < ends[1] - ends[0] < _FAR_SMALLER:
@@ -495,7 +526,10 @@ def _is_narrowed(space: SearchSpace, parameter: RangeParameter) -> bool:
 
 
 def _outwards(number: float, step: float, rounding: Callable[[float], int]) -> float:
-    """Returns a multiple of a step, at or beyond a number that a solver found."""
+    """Returns a multiple of a step, at or beyond a number that a solver found.
+
+    ``rounding`` is the floor or the ceiling, by the direction in which beyond is.
+    """
     near = round(number / step)
     exact = abs(number / step - near) < _TOLERANCE
     # So that 0.01 stays 0.01.
@@ -542,11 +576,21 @@ def _solution(
     sign: float = 1.0,
     fixed: Mapping[str, Any] = MappingProxyType({}),
 ) -> optimize.OptimizeResult:
-    """Returns a design that satisfies constraints, by a mixed-integer programme.
+    """Solves a mixed-integer programme for a design that satisfies constraints.
 
-    With the smallest value of the parameter that is wanted, or the largest with -1; or
-    as far as can be from the bound of a constraint, in units of its largest term. Some
-    parameters may have ``fixed`` values.
+    Args:
+        space: The search space.
+        constraints: Those to be satisfied, of all parameters in the programme.
+        wanted: The name of a number whose smallest value is sought, or its largest by
+            the ``sign`` -1; or one of the constraints, from whose bound the design is
+            as far as can be.
+        sign: 1.0 or -1.0.
+        fixed: Values that parameters have, by name.
+
+    Returns:
+        SciPy's result. ``x`` is None where no design was found, and ``status`` is 2
+        where there is none. ``fun`` is ``sign`` times the number, as `_variables`
+        counts it; or minus the distance from the bound, as a share of the largest term.
     """
     names = dict.fromkeys(name for c in constraints for name in c.constraint_dict)
     columns, offset, integrality, rows = [], {}, [], []
@@ -558,6 +602,7 @@ def _solution(
         integrality += [int(variables.is_whole)] * len(variables.values)
         ends += variables.ends
     for name in names:
+        # One value of a choice is taken.
         if isinstance(space.parameters[name], ChoiceParameter):
             row_of_choice = [float(column == name) for column, _ in columns]
             rows.append(optimize.LinearConstraint(row_of_choice, 1, 1))

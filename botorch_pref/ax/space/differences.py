@@ -116,7 +116,7 @@ def shares(space: SearchSpace, designs: Sequence[TParameterization]) -> Tensor:
 def features(
     space: SearchSpace, designs: Sequence[TParameterization], columns: Sequence[str]
 ) -> Tensor:
-    """Returns designs as models take them, ``N x d``, all at once; up to rounding.
+    """Returns designs as models take them, ``N x d``, up to rounding, without Ax.
 
     They are `shares`, but for choices without order, which are one-hot. The ``columns``
     are the names of Ax's features.
@@ -192,9 +192,10 @@ def can_differ(
     smallest_difference: SmallestDifference,
     context: Mapping[str, Any] = MappingProxyType({}),
 ) -> bool:
-    """Tells whether people can tell apart the ends that constraints leave numbers.
+    """Tells whether people may be able to tell two designs in a context apart.
 
-    Where people cannot, they cannot tell apart any two designs in the context.
+    They cannot where not even the ends differ enough that constraints leave numbers:
+    then a new experiment, or a question, is refused. Values of a choice always do.
     """
     varying = space.tunable_parameters.items()
     if any(isinstance(p, ChoiceParameter) and n not in context for n, p in varying):
@@ -239,7 +240,11 @@ def column_widths(
 
 
 def _width(parameter: Parameter, smallest_difference: SmallestDifference) -> float:
-    """Makes the smallest difference a share of the parameter's range on its scale."""
+    """Makes the smallest difference a share of the parameter's range on its scale.
+
+    Values of a choice that differ can be told apart. So can whole numbers, except on a
+    log scale, unless the share of the range says otherwise.
+    """
     if isinstance(parameter, ChoiceParameter):
         return 1 / (len(parameter.values) - 1) if parameter.is_ordered else 1.0
     assert isinstance(parameter, RangeParameter)

@@ -45,6 +45,7 @@ class Line:
     last: TParameterization
 
     def __post_init__(self) -> None:
+        """Checks that the ends differ, and only where values lie in between."""
         moving = self.moving
         if not moving:
             raise ExperimentError("Both ends of the line are one design; give two.")
@@ -76,10 +77,15 @@ class Line:
         return _readable_design(self.space, self.first, values)
 
     def tried(self, position: float) -> float:
-        """Returns the position of the design that is shown at a position."""
+        """Returns the position of the design that is shown at a position.
+
+        That design is rounded, and so a little further along the line or back: an
+        answer is about it, and has its position.
+        """
         design = self.at(position)
         start, end, middle = shares(self.space, [self.first, self.last, design])
         along = end - start
+        # The nearest point of the line to the design.
         share = float((middle - start) @ along / (along @ along))
         share = round(min(max(share, 0.0), 1.0), DECIMALS)
         return share if self.at(share) == design else round(position, DECIMALS)
@@ -132,7 +138,11 @@ def has_digits(parameter: Parameter) -> TypeGuard[RangeParameter]:
 
 
 def readable(parameter: RangeParameter, value: float) -> float:
-    """Returns a number of a parameter with the digits that people are shown."""
+    """Returns a number of a parameter with the digits that people are shown.
+
+    They are five of the range, or of the number itself on a log scale. It stays within
+    the range.
+    """
     lower, upper = float(parameter.lower), float(parameter.upper)
     scale = abs(value) if parameter.log_scale else upper - lower
     if scale > 0:
@@ -160,6 +170,7 @@ def line_toward(
     low, high = _shares_within(space, start, toward, moving)
 
     def edge(share: float) -> TParameterization:
+        """Returns the design at a share of the way, see `_shares_within`."""
         values = {}
         for name in moving:
             parameter: Any = space.parameters[name]
@@ -181,7 +192,12 @@ def _shares_within(
     toward: TParameterization,
     moving: Sequence[str],
 ) -> tuple[float, float]:
-    """Finds the least and the largest share of the way that ranges and limits allow."""
+    """Finds how far the line through two designs goes within ranges and constraints.
+
+    Returns the least and the largest share of the way from ``start`` to ``toward``, on
+    the scales of the parameters that are ``moving``; below 0 and above 1 it goes beyond
+    them.
+    """
     low, high = -math.inf, math.inf
     for name in moving:
         parameter: Any = space.parameters[name]
@@ -194,6 +210,7 @@ def _shares_within(
         weights: dict[str, Any] = limit.constraint_dict
         here: dict[str, Any] = {name: start[name] for name in weights}
         there: dict[str, Any] = {n: toward[n] for n in weights if n in moving}
+        # At a share s the left side is that at the start plus s times the slope.
         slope = sum(weights[n] * (x - here[n]) for n, x in there.items())
         room = limit.bound - sum(weights[n] * x for n, x in here.items())
         if slope > 0:
@@ -206,7 +223,11 @@ def _shares_within(
 def _readable_design(
     space: SearchSpace, design: TParameterization, values: Mapping[str, Any]
 ) -> TParameterization:
-    """Changes values of a design, rounded as far as it stays within the constraints."""
+    """Returns a design with some other values, rounded as people are shown them.
+
+    They are not rounded where that would leave the constraints. Derived parameters are
+    computed anew.
+    """
     rounded = {name: _rounded(space.parameters[name], v) for name, v in values.items()}
     readable_design = complete(space, {**design, **rounded})
     if space.check_membership(readable_design):
@@ -237,7 +258,10 @@ def line_through(
 def _limits(
     space: SearchSpace, design: TParameterization, name: str
 ) -> tuple[Any, Any]:
-    """Finds the ends of a number that constraints allow while the others stay."""
+    """Finds the ends of a number that constraints allow while the others stay.
+
+    They are None for a choice, whose values `line_through` tries one by one.
+    """
     parameter = space.parameters[name]
     if not isinstance(parameter, RangeParameter):
         return None, None

@@ -156,7 +156,10 @@ def _warn_of_outliers(
     parameters: Sequence[RangeParameterConfig | ChoiceParameterConfig],
     columns: Mapping[str, Sequence[Any]],
 ) -> None:
-    """Warns of a value so far from all others that a model cannot tell these apart."""
+    """Warns of a value so far from all others that a model cannot tell these apart.
+
+    Half of a column's values, and many of them, lie within a hundredth of its range.
+    """
     for parameter in parameters:
         if not isinstance(parameter, RangeParameterConfig):
             continue
@@ -174,7 +177,7 @@ def _warn_of_outliers(
 
 
 def _ids(index: Index) -> list[str]:
-    """Checks that the ids of a catalogue are different readable texts."""
+    """Returns the ids of a catalogue as texts, which files can keep and people tell."""
     if index.nlevels > 1 or not index.is_unique or index.hasnans:
         raise ExperimentError(
             "The index of the catalogue must have one level and a different id for "
@@ -227,7 +230,11 @@ def _python_values(column: Series, ids: list[str]) -> list[Any]:
 def _parameter(
     column: Series, values: list[Any]
 ) -> RangeParameterConfig | ChoiceParameterConfig:
-    """Returns Ax's parameter of a column."""
+    """Returns Ax's parameter of a catalogue's column, whose values are of one type.
+
+    Numbers that differ make a range. Others make a choice of the values that there are,
+    in order where they are ordered categories or two.
+    """
     name, kind = str(column.name), type(values[0])
     low, high = min(values), max(values)
     shared: dict[str, Any] = {"name": name, "parameter_type": kind.__name__}
@@ -318,7 +325,13 @@ def own_design(
 
 
 def _free_design(space: SearchSpace, values: object) -> TParameterization:
-    """Returns a design of the search space."""
+    """Returns the complete design of values that a person gave, in the search space.
+
+    Fixed parameters may be left out, and derived ones, which are computed.
+
+    Raises:
+        ExperimentError: The space has no such design; says in which values.
+    """
     if not isinstance(values, Mapping):
         raise argument_error("A design", values, "the values of its parameters by name")
     if unknown := [name for name in values if name not in space.parameters]:
@@ -376,11 +389,16 @@ def allowed(parameter: Parameter) -> str:
         return " or ".join(values)
     if isinstance(parameter, FixedParameter):
         return quoted(parameter.value)
+    # A derived one follows from the others.
     return "known"
 
 
 def typed(parameter: Parameter, value: Any) -> Any:
-    """Returns a value of the type that Ax has for it."""
+    """Returns a person's value in the type that Ax has for it, within its range or not.
+
+    Raises:
+        ExperimentError: It is of another type, such as a fraction for a whole number.
+    """
     kind, number = parameter.parameter_type, finite_number(value)
     if kind is ParameterType.FLOAT and number is not None:
         return number
