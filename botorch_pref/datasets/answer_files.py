@@ -154,9 +154,15 @@ class _FurtherColumns:
     def read(
         self, table: CsvTable, reading: Reading
     ) -> tuple[Answers | Ratings, dict[str, list[Any]]]:
-        """Returns what the rows say, and the columns of a table of answers.
+        """Reads rows and further columns together, so that one error has all faults.
 
-        Ratings have none, and a table without answers neither.
+        Args:
+            table: Without silent rows.
+            reading: The way in which the layout reads rows.
+
+        Returns:
+            The content of the rows, and the columns of a table of answers, which are
+            none of ratings and where no row has an answer.
         """
         readings: list[Callable[[], Any]] = [lambda: reading.read(table)]
         if self.count is not None:
@@ -172,6 +178,7 @@ class _FurtherColumns:
             return answers, {}
         if not answers.winner:
             return answers, {}
+        # In the order of the readings: counts, then the groups.
         counts = None if self.count is None else others.pop(0)
         columns = _columns(answers, counts)
         for name, texts in zip(self.groups, others, strict=True):
@@ -183,14 +190,16 @@ class _FurtherColumns:
         return answers, columns
 
     def unread(self, table: CsvTable, reading: Reading) -> list[str]:
-        """Returns the names of columns that say nothing, each once."""
+        """Lists the columns that nothing here reads, each once, to tell the user."""
         read = {*reading.columns, self.count, *self.groups.values(), self.home}
         read |= {name for control in self.controls for name in control.columns}
         return [*dict.fromkeys(n for n in table.header if n and n not in read)]
 
 
 def _with_names(table: CsvTable, names: Sequence[str]) -> CsvTable:
-    """Returns a table with names of columns: their numbers, where a user names these.
+    """Returns a table with the names of columns that a user gives: names or numbers.
+
+    Where they are numbers, the first line is a row and not a header.
 
     Args:
         table: The rows, below a line that may be one of them.
@@ -219,7 +228,9 @@ def _with_names(table: CsvTable, names: Sequence[str]) -> CsvTable:
 
 
 def _has_names(table: CsvTable, numbered: CsvTable) -> bool:
-    """Tells whether the first line of a table is above numbers, or says what is what.
+    """Tells whether the first line of a table is a header, and not one of the rows.
+
+    It is where a word stands above numbers, or where its words make a layout.
 
     Args:
         table: The rows below that line.
@@ -236,7 +247,9 @@ def _has_names(table: CsvTable, numbered: CsvTable) -> bool:
 
 
 def read_duels(path: Path) -> tuple[DataFrame, list[str]]:
-    """Reads the duels of a file in its order, beside the columns that say no winner.
+    """Reads the duels of a file in its order, with all columns that say something else.
+
+    An experiment attaches them, and reads circumstances, such as the rater, from those.
 
     Returns:
         The columns ``winner``, ``loser``, ``tie`` and, where the layout counts, also
@@ -281,7 +294,10 @@ def read_duels(path: Path) -> tuple[DataFrame, list[str]]:
 
 
 def _without_headers(table: CsvTable) -> tuple[CsvTable, list[str]]:
-    """Returns a table without rows that repeat its header, as joined files have."""
+    """Returns a table without rows that repeat its header, as joined files have them.
+
+    Beside it stand sentences for the user on such rows.
+    """
     header = [name for name in table.header if name]
     rows = [
         row
@@ -293,7 +309,7 @@ def _without_headers(table: CsvTable) -> tuple[CsvTable, list[str]]:
 
 
 def _rating_table(ratings: Ratings) -> DataFrame:
-    """Returns the columns of ratings."""
+    """Makes the table of ratings that `rank_items` takes."""
     from pandas import DataFrame
 
     columns: dict[str, list[Any]] = {ITEM: ratings.item, RATING: ratings.rating}
@@ -315,7 +331,15 @@ def merged_answers(columns: dict[str, list[Any]]) -> DataFrame:
 
 
 def _choices_by_content(answers: DataFrame) -> Series[Any]:
-    """Returns names of choices: one for all of the same option from the same others."""
+    """Names choices by what they are, so that equal ones merge.
+
+    Args:
+        answers: Rows with one ``choice`` are one, so far named by its row in the file.
+
+    Returns:
+        A name for all choices of one option from the same others, which agree in all
+        further columns; None for duels.
+    """
     from pandas import concat
 
     sets = answers.groupby(CHOICE)[LOSER].agg(lambda losers: repr(sorted(losers)))
@@ -326,7 +350,13 @@ def _choices_by_content(answers: DataFrame) -> Series[Any]:
 
 
 def _columns(answers: Answers, counts: list[int] | None) -> dict[str, list[Any]]:
-    """Returns the columns of a table of answers."""
+    """Returns the columns of a table of answers: winner, loser, tie and count at least.
+
+    Args:
+        answers: Of which each has a count, such as that of a matrix.
+        counts: One for each row of the table, by which those of its answers are
+            multiplied; None without any.
+    """
     number = answers.count
     if counts is not None:
         number = [n * counts[row] for n, row in zip(number, answers.row, strict=True)]
@@ -351,7 +381,12 @@ def _no_answer(table: CsvTable, notes: list[str]) -> FeedbackError:
 
 
 def _notes_on_silence(table: CsvTable, silent: dict[int, str]) -> list[str]:
-    """Returns sentences on rows that say nothing."""
+    """Writes sentences on rows that say nothing, with their lines in the file.
+
+    Args:
+        table: All rows.
+        silent: What is wrong with rows, by their places.
+    """
     by_reason: dict[str, list[int]] = {}
     for row, reason in sorted(silent.items()):
         by_reason.setdefault(reason, []).append(table.lines[row])
@@ -359,7 +394,7 @@ def _notes_on_silence(table: CsvTable, silent: dict[int, str]) -> list[str]:
 
 
 def _read_counts(table: CsvTable, column: str) -> list[int]:
-    """Returns how often each answer was given; once where a cell is empty."""
+    """Reads how often each row's answer was given; once where a cell is empty."""
     cells = table.cells(column)
     numbers = {cell: number_of(cell.replace(",", ".")) for cell in {*cells}}
     share = {cell for cell, n in numbers.items() if n is not None and 0 < n < 1}
@@ -381,7 +416,7 @@ def _read_counts(table: CsvTable, column: str) -> list[int]:
 
 
 def _read_home(table: CsvTable, column: str, answers: Answers) -> list[str | None]:
-    """Returns who of each answer was at home; None on neutral ground."""
+    """Reads which item of each answer was at home; None on neutral ground."""
     cells = table.cells(column)
     faults, home = [], []
     for row, a, b in zip(answers.row, answers.winner, answers.loser, strict=True):

@@ -34,7 +34,7 @@ class Control:
 
     @property
     def formula(self) -> str:
-        """Says what the difference is, in the names of the columns."""
+        """Words for the difference, by its columns, in a note to the user."""
         if len(self.parts) == 1:
             return "how much more the first item of a row has"
         if len(self.columns) == 2:
@@ -46,9 +46,10 @@ class Control:
     def differences(self, table: CsvTable) -> list[float]:
         """Returns how much more the first item of each row has than the second.
 
-        Of two columns this is the relative difference, as in the style control of
-        Chatbot Arena (Li, Angelopoulos and Chiang 2024): a hundred words more are much
-        beside fifty, and little beside a thousand. Two zeros are equal.
+        A column of differences has it. Of two columns it is their relative difference,
+        from -1 to 1, as in the style control of Chatbot Arena (Li, Angelopoulos and
+        Chiang 2024): a hundred words more are much beside fifty, and little beside a
+        thousand. Two zeros are equal.
 
         Raises:
             TableFaults: A cell has no number, or one of two columns a negative one.
@@ -78,7 +79,12 @@ def _parent(column: str) -> str:
 
 
 def _family(pairs: Sequence[tuple[str, str]]) -> tuple[tuple[str, ...], ...]:
-    """Returns the columns of pairs within two objects; none if there are others."""
+    """Gathers pairs of columns: all of the first item's, and all of the second's.
+
+    ``header_count_a.h1`` and ``header_count_b.h1`` are a pair of the two objects
+    ``header_count_a`` and ``header_count_b``, whose numbers a control adds. The result
+    is empty where the pairs are of other objects, too.
+    """
     # Two levels of headings of one item, h1 and h2, are no pair.
     apart = [pair for pair in pairs if _parent(pair[0]) != _parent(pair[1])]
     parents = {(_parent(first), _parent(second)) for first, second in apart}
@@ -86,7 +92,7 @@ def _family(pairs: Sequence[tuple[str, str]]) -> tuple[tuple[str, ...], ...]:
 
 
 def _numbers(table: CsvTable, column: str) -> list[float]:
-    """Returns the numbers of a column without gaps."""
+    """Returns the numbers of a column, and refuses cells without one."""
     numbers = table.numbers(column)
     missing = (row for row, number in enumerate(numbers) if number is None)
     message = "has nothing: write a number, or leave the row out"
@@ -111,14 +117,15 @@ def control_of(name: str, table: CsvTable, reading: Reading) -> Control:
             "the two items of a row: leave it out"
         )
     words = words_of(name)
-    found = {
-        (first, second): rest
-        for rest, first, second, _ in side_columns(table.header, reading.sides)
+    # The words of each pair of columns but for those of the sides.
+    stems = {
+        (first, second): stem
+        for stem, first, second, _ in side_columns(table.header, reading.sides)
     }
-    pairs = [pair for pair, rest in found.items() if name in pair or rest == words]
+    pairs = [pair for pair, stem in stems.items() if name in pair or stem == words]
     if not pairs and name in table.header:
         return Control(name, ((name,),))
-    pairs = pairs or [pair for pair, rest in found.items() if {*words} <= {*rest}]
+    pairs = pairs or [pair for pair, stem in stems.items() if {*words} <= {*stem}]
     if len(pairs) == 1:
         return Control(name, tuple((column,) for column in pairs[0]))
     if family := _family(pairs):

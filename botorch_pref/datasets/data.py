@@ -97,7 +97,10 @@ class ComparisonData:
         return self.datapoints[self.comparisons[:, 1]]
 
     def subset(self, rows: Tensor) -> ComparisonData:
-        """Takes comparisons of rows, by indices or a mask, over their items alone."""
+        """Takes comparisons of rows, by indices or a mask, and their items alone.
+
+        Other items are left out, as a fold has no use for them: these are renumbered.
+        """
         items, inverse = torch.unique(self.comparisons[rows], return_inverse=True)
         raters = None if self.raters is None else self.raters[rows]
         tie = None if self.tie is None else self.tie[rows]
@@ -163,10 +166,14 @@ class FeedbackData(Generic[Kind]):
         return self.feedback.num_rows
 
     def subset(self, rows: Tensor) -> FeedbackData[Kind]:
-        """Takes answers of rows, by indices or a mask, over their items alone."""
+        """Takes answers of rows, by indices or a mask, and their items alone.
+
+        Other items are left out, as a fold has no use for them: these are renumbered.
+        """
         chosen = self.feedback.take(rows)
         indices = [getattr(chosen, name).flatten() for name in chosen.index_fields]
         items = torch.cat(indices).unique()
+        # Sets of unequal size end in -1.
         items = items[items >= 0]
         places = torch.zeros(len(self.datapoints), dtype=torch.long)
         places[items] = torch.arange(len(items))
@@ -192,6 +199,7 @@ def pairs_and_ties(
         for rows, has_rows in parts
     ]
     if covariates is not None:
+        # `Comparisons` has rows of pairs before those of ties.
         covariates = torch.cat([covariates[~tie], covariates[tie]])
     return Comparisons(
         won, tied, pair_counts=often[0], tie_counts=often[1], covariates=covariates
@@ -199,7 +207,12 @@ def pairs_and_ties(
 
 
 def distinct_items(features: Tensor) -> tuple[Tensor, Tensor]:
-    """Finds `n x d` distinct items of `... x d` features, and `...` indices of them."""
+    """Merges items with the same features, which are one to a utility.
+
+    Returns:
+        `n x d` distinct ones of `... x d` features, in the order of their numbers, and
+        for each item given the index of the one that it is, `...`.
+    """
     flat = features.reshape(-1, features.shape[-1])
     datapoints, inverse = torch.unique(flat, dim=0, return_inverse=True)
     return datapoints, inverse.reshape(features.shape[:-1])

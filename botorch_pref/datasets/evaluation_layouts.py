@@ -29,7 +29,10 @@ PASSED = {"true": 1.0, "false": 0.0}
 
 
 def compared_targets(table: CsvTable, named: NamedColumns) -> Reading | None:
-    """Finds a judge's winners among the candidates of each row."""
+    """Recognises a judge's winners among the candidates of each row.
+
+    None leaves the table to the next layout.
+    """
     pairs = {
         name: name.removesuffix("winner") + "candidates"
         for name in table.header
@@ -55,7 +58,10 @@ def compared_targets(table: CsvTable, named: NamedColumns) -> Reading | None:
     table.refuse(winner, unknown)
 
     def read(table: CsvTable) -> Answers:
-        """Reads verdicts: the winner beats all others, or two are equal."""
+        """Reads verdicts: the winner beats all others, or two are equal.
+
+        Silent rows are not in the table any more.
+        """
         answers = Answers()
         for row, (name, items) in enumerate(_verdicts(table, winner, candidates)):
             if name == "tie":
@@ -74,15 +80,16 @@ def compared_targets(table: CsvTable, named: NamedColumns) -> Reading | None:
 def _verdicts(
     table: CsvTable, winner: str, candidates: str
 ) -> list[tuple[str, list[str]]]:
-    """Lists the winner and the candidates of each row."""
+    """Lists the cell of the winner and the candidates of each row."""
     cells = zip(table.cells(winner), table.cells(candidates), strict=True)
     return [(name, items.split(", ")) for name, items in cells]
 
 
 def rated_targets(table: CsvTable, named: NamedColumns) -> Reading | None:
-    """Finds an evaluator's scores of all targets, each question being a rater.
+    """Recognises an evaluator's scores of all targets, each question being a rater.
 
-    ``named.rating`` is the score of any target by the evaluator who is meant.
+    A target is the item that is rated. ``named.rating`` is the score of any target by
+    the evaluator who is meant. None leaves the table to the next layout.
     """
     by_evaluator = _scores(table)
     if named.rating is not None:
@@ -103,6 +110,7 @@ def rated_targets(table: CsvTable, named: NamedColumns) -> Reading | None:
     questions = named.rater or ("index" if "index" in table.header else None)
 
     def read(table: CsvTable) -> Ratings:
+        """Reads the score of each target in each row, as far as there is one."""
         ratings = Ratings([], [], [] if questions else None, [])
         raters = table.cells(questions) if questions else [""] * len(table.rows)
         for target, column in columns.items():
@@ -124,7 +132,7 @@ def rated_targets(table: CsvTable, named: NamedColumns) -> Reading | None:
 
 
 def _scores(table: CsvTable) -> dict[str, dict[str, str]]:
-    """Finds the column of each evaluator's scores of each target."""
+    """Finds columns of scores: by evaluators, and of each by two or more targets."""
     header = set(table.header)
     targets = [
         name.removesuffix("_trace_id")
@@ -145,8 +153,9 @@ def _scores(table: CsvTable) -> dict[str, dict[str, str]]:
 
 
 def _values(table: CsvTable, column: str) -> list[float | None]:
-    """Lists scores; where the evaluator has none at all, who passed."""
+    """Lists the scores of a column; of an evaluator without any, 1 for who passed."""
     scores = [number_of(cell) for cell in table.cells(column)]
     if any(score is not None for score in scores):
         return scores
+    # `_scores` has seen that there is such a column beside that of the score.
     return [PASSED.get(cell) for cell in table.cells(f"{column[:-5]}passed")]

@@ -159,7 +159,7 @@ class ItemTable:
         return torch.tensor([place[name] for name in names], dtype=torch.long)
 
     def _no_item(self, name: Hashable) -> str:
-        """Says that no item has a name, and which one looks like it."""
+        """Writes the error that no item has a name, and which one looks like it."""
         alike = [item for item in self.names if as_read(item) == as_read(name)]
         if not alike:
             return (
@@ -193,7 +193,10 @@ class ItemTable:
         return _comparisons(self._compared(answers), answers)
 
     def _compared(self, answers: DataFrame) -> Tensor:
-        """Returns rows of the two items of each answer, the winner first."""
+        """Returns the rows in `points` of each answer's items, ``m x 2``, winner first.
+
+        It refuses answers about items that are not here, or about one and itself.
+        """
         item_names = set(self.names)
         for column in (WINNER, LOSER):
             names = _column(answers, column)
@@ -231,8 +234,18 @@ class ItemTable:
         return points, _comparisons(pairs, answers), names
 
     def _of_groups(self, pairs: Tensor, answers: DataFrame) -> tuple[Tensor, Tensor]:
-        """Makes points of items, categories and raters, and pairs of them."""
+        """Makes a point of each item in each category and for each rater that answered.
+
+        Args:
+            pairs: Rows in `points` of each answer's items, ``m x 2``.
+            answers: With the columns ``category``, ``rater`` or both.
+
+        Returns:
+            The features of the item, then the numbers of the category and of the rater
+            in the order of `group_names`; and rows of these in place of the pairs.
+        """
         columns = [pairs]
+        # Kernels take the rater for the last column.
         for name in (CATEGORY, RATER):
             if name in answers.columns:
                 place = {group: i for i, group in enumerate(group_names(answers, name))}
@@ -306,7 +319,12 @@ def _comparisons(pairs: Tensor, answers: DataFrame) -> Comparisons:
 
 
 def _choices(pairs: Tensor, answers: DataFrame) -> Choices:
-    """Merges rows, pairs of the winner and one loser, into choices."""
+    """Merges rows into choices: those with one ``choice`` are of one set.
+
+    Args:
+        pairs: The points of the winner and one loser of each row, ``m x 2``.
+        answers: The same rows; equal choices become one with the sum of their counts.
+    """
     from pandas import factorize
 
     if HOME in answers.columns and answers[HOME].notna().any():
@@ -321,6 +339,7 @@ def _choices(pairs: Tensor, answers: DataFrame) -> Choices:
     ties, counts = _ties(answers), _counts(answers)
     codes, names = factorize(answers[CHOICE])
     choice = torch.tensor(codes)
+    # The first row of each choice, with which the others have to agree.
     first = torch.full((len(names),), len(codes))
     first.scatter_reduce_(0, choice, torch.arange(len(codes)), "amin")
     consistent = pairs[:, 0] == pairs[first[choice], 0]
@@ -335,6 +354,7 @@ def _choices(pairs: Tensor, answers: DataFrame) -> Choices:
         )
     order = choice.argsort(stable=True)
     losers = pairs[order, 1].split(choice.bincount().tolist())
+    # Sorted, so that a set in two orders is one.
     sets = [
         torch.cat([winner, beaten.sort().values])
         for winner, beaten in zip(pairs[first, :1], losers, strict=True)
@@ -354,9 +374,10 @@ def group_names(answers: DataFrame, column: str) -> tuple[Hashable, ...]:
 
 
 def answer_totals(answers: DataFrame, number: Series[Any]) -> Series[float]:
-    """Sums a ``number`` of each answer over the answers about each item.
+    """Sums a ``number`` of each answer over the answers about each item, by name.
 
-    The winner of a choice from several, which has several rows, is in it once.
+    So a column of counts becomes how many answers each item has. The winner of a choice
+    from several, which has several rows, is in it once.
     """
     once = number
     if CHOICE in answers.columns:
@@ -372,10 +393,11 @@ def trimmed(name: Any) -> Any:
 
 
 def tidy_answers(answers: DataFrame) -> DataFrame:
-    """Returns a table of answers as files are read.
+    """Tidies a user's table of answers, as the reading of a file does.
 
     Rows without any cell are left out, names lose white space around them, and a count
-    that is missing is 1. A column of whole numbers with gaps is one of fractions.
+    that is missing is 1. Pandas makes floats of whole numbers with gaps, and counts
+    become whole again. The user's table stays as it is.
     """
     from pandas import DataFrame
 
@@ -397,7 +419,7 @@ def tidy_answers(answers: DataFrame) -> DataFrame:
 
 
 def _column(answers: DataFrame, name: str) -> Series[Any]:
-    """Returns a column of answers without gaps."""
+    """Returns a column of answers, and refuses a table without it or a gap in it."""
     if name not in answers.columns:
         raise FeedbackError(
             f"The answers have no column {name!r}, but {[*answers.columns]}; add it."
@@ -410,7 +432,7 @@ def _column(answers: DataFrame, name: str) -> Series[Any]:
 
 
 def _ties(answers: DataFrame) -> Tensor:
-    """Returns the truth of whether answers are ties, ``m``."""
+    """Tells of each answer whether it is a tie, ``m`` bools."""
     if TIE not in answers.columns:
         return torch.zeros(len(answers), dtype=torch.bool)
     values = answers[TIE].tolist()
@@ -446,7 +468,11 @@ def control_columns(answers: DataFrame) -> list[str]:
 
 
 def _covariates(answers: DataFrame) -> Tensor | None:
-    """Returns who was at home and the controls, ``m x p``; None without any."""
+    """Returns covariates of answers, ``m x p``; None without any.
+
+    They are what the winner has more than the loser: being at home, of 1, 0 or -1,
+    always in the first column where there is any, then the controls.
+    """
     columns = [_at_home(answers)] if HOME in answers.columns else []
     for name in control_columns(answers):
         values = torch.tensor(answers[name].to_numpy(float, na_value=torch.nan))
@@ -477,7 +503,7 @@ def _at_home(answers: DataFrame) -> Tensor:
 
 
 def unread_index(columns: Iterable[Hashable]) -> str:
-    """Says that a column of ids was read as a feature; empty without one.
+    """Writes the message that ids were read as a feature; empty where they were not.
 
     An index without a name is written as a column that has none.
     """
@@ -506,7 +532,11 @@ def category_features(name: str, values: Sequence[Any]) -> dict[str, list[float]
 
 
 def _features(column: Series[Any]) -> dict[str, list[float]]:
-    """Returns features of a column, by name."""
+    """Makes features from 0 to 1 of a column of items, by name.
+
+    Numbers and ordered categories become one feature, texts and other categories one
+    for each level, one-hot; a column that is the same for all items becomes none.
+    """
     from pandas import CategoricalDtype
 
     name = str(column.name)
@@ -535,10 +565,11 @@ def _features(column: Series[Any]) -> dict[str, list[float]]:
 
 
 def as_read(name: Hashable) -> str:
-    """Returns a name as it looks, without capitals and the coding of its letters.
+    """Returns a name as it looks, for messages on names that differ in nothing else.
 
-    A whole number loses its leading zeros and a decimal part of zeros: pandas writes 25
-    as 25.0 where its column has gaps.
+    It is without capitals and the coding of its letters. A whole number loses its
+    leading zeros and a decimal part of zeros: pandas writes 25 as 25.0 where its column
+    has gaps.
     """
     text = normalize("NFKC", str(name)).casefold()
     # Controls, and formats: copies from web pages have spaces without a width.

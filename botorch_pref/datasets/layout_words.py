@@ -149,7 +149,16 @@ class Answers:
         count: int = 1,
         choice: str | None = None,
     ) -> None:
-        """Adds what a row says of two items."""
+        """Adds what a row says of two items.
+
+        Args:
+            row: Its place in the table.
+            winner: The first item of the row; the one that won by default.
+            loser: The second item.
+            outcome: Who won: after `SECOND` the loser is the winner.
+            count: How often it was answered.
+            choice: The name of the choice from several that the row is a part of.
+        """
         if outcome == SECOND:
             winner, loser = loser, winner
         self.winner.append(winner)
@@ -198,7 +207,7 @@ class Ratings:
     row: list[int]
 
     def add(self, row: int, item: str, rater: str, rating: float) -> None:
-        """Adds the rating of a rater who is named."""
+        """Adds a rating; the rater is left out where the table names none."""
         self.item.append(item)
         self.rating.append(rating)
         self.row.append(row)
@@ -227,7 +236,7 @@ class Reading:
 
 
 def notes_on_lines(by_reason: dict[str, list[int]]) -> list[str]:
-    """Returns sentences on lines that were left out, each for a reason."""
+    """Writes a sentence for each reason for which lines were left out, for the user."""
     notes = []
     for reason, lines in by_reason.items():
         places = ", ".join(map(str, lines[:5])) + ", ..." * (len(lines) > 5)
@@ -242,7 +251,7 @@ EMPTY = "without an item or a winner"
 
 
 def words_of(name: str) -> tuple[str, ...]:
-    """Lists the words of a column's name: ``model_a``, ``ModelA`` and so on alike."""
+    """Lists the words of a column's name in lower case: ``model_a`` as ``ModelA``."""
     return tuple(re.findall(r"[^\W\d_]+|\d+", _PARTS.sub("_", name).lower()))
 
 
@@ -265,7 +274,10 @@ def names_items(column: str) -> bool | None:
 
 
 def option_columns(header: Sequence[str]) -> list[str]:
-    """Returns three or more numbered or lettered columns of items, if there are."""
+    """Finds three or more numbered or lettered columns of items; empty without such.
+
+    They are those of a set from which one is chosen, in the order of their marks.
+    """
     families: dict[tuple[str, ...], dict[str, str]] = {}
     for name in header:
         *stem, mark = words_of(name) or ("",)
@@ -280,7 +292,10 @@ def option_columns(header: Sequence[str]) -> list[str]:
 
 
 def numbered_columns(header: Sequence[str]) -> dict[tuple[str, ...], dict[int, str]]:
-    """Returns columns that differ by one number, by their words with ``#`` for it."""
+    """Groups columns that differ by one number, by their words with ``#`` for it.
+
+    In each group they are by that number.
+    """
     families: dict[tuple[str, ...], dict[int, str]] = {}
     for name in header:
         words = words_of(name)
@@ -292,7 +307,11 @@ def numbered_columns(header: Sequence[str]) -> dict[tuple[str, ...], dict[int, s
 
 
 def columns_with(header: Iterable[str], words: Sequence[str]) -> Iterator[str]:
-    """Returns columns with one of some words in their names, the first word first."""
+    """Yields columns with one of some words in their names, the likeliest first.
+
+    The order of the words counts, then that names with fewer words are likelier. A
+    column with two of the words comes twice.
+    """
     header = [name for name in header if name]
     bare = {name: words_of(name) for name in header}
     for word in words:
@@ -304,7 +323,10 @@ def columns_with(header: Iterable[str], words: Sequence[str]) -> Iterator[str]:
 def side_columns(
     header: Sequence[str], sides: Sequence[tuple[str, str]]
 ) -> Iterator[tuple[tuple[str, ...], str, str, tuple[str, str]]]:
-    """Finds pairs of columns that differ by a side: other words, both, and sides."""
+    """Yields pairs of columns that differ by a side, as ``name_a`` and ``name_b``.
+
+    Each comes as the other words of the names, the two columns, and the side.
+    """
     bare = {words_of(name): name for name in reversed(header) if name}
     for name in header:
         parts = words_of(name)
@@ -318,7 +340,10 @@ def side_columns(
 def item_columns(
     table: CsvTable, sides: Sequence[tuple[str, str]]
 ) -> tuple[str, str, tuple[str, str]] | None:
-    """Returns the two columns that name items, and the words by which they differ."""
+    """Finds the two columns that name items, and the words by which they differ.
+
+    None where no two columns with words of items differ by a side alone.
+    """
     candidates, of_items = [], (*ITEM_WORDS, *TEXT_WORDS)
     for words, first, second, side in side_columns(table.header, sides):
         if {*words} <= {*of_items} and (words or side not in UNSURE_SIDES):
@@ -336,7 +361,7 @@ def silent_rows(
     *,
     needs_all: bool = False,
 ) -> dict[int, str]:
-    """Finds what is wrong with rows that say nothing of two items.
+    """Finds rows that say nothing of two items, and what is wrong with each.
 
     Args:
         table: The rows.

@@ -35,12 +35,13 @@ LAYOUTS: tuple[Layout, ...] = (
 
 
 def read_layout(table: CsvTable, named: NamedColumns) -> Reading:
-    """Reads a table as its columns say.
+    """Finds the first layout that fits a table, and returns the way to read it.
 
     Raises:
         FeedbackError: No layout fits.
     """
     layouts = LAYOUTS
+    # A user who names these has said which layout it is.
     if named.rating or named.first_won:
         layouts = (rated_targets, long_ratings) if named.rating else (two_items,)
     for layout in layouts:

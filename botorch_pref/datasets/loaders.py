@@ -117,6 +117,7 @@ def load_travel_mode() -> FeedbackData[Choices]:
     are in minutes and costs in dollars. Lower is better in the first four. `raters` are
     the numbers of the travellers.
     """
+    # Each traveller has four rows, made neighbours here, one for each of `MODES`.
     table = read_r_table("AER", "TravelMode").sort_values(["individual", "mode"])
     numbers = torch.tensor(table[list(_MODE_NUMBERS)].to_numpy(dtype=float))
     features = torch.cat([numbers, one_hot(list(table["mode"]), MODES)], dim=-1)
@@ -214,7 +215,10 @@ def load_sushi(
 
 
 def _read_sushi(path: Path) -> tuple[list[str], Tensor]:
-    """Returns names and features of the items."""
+    """Reads the names and the 20 features of the items, in the order of the file.
+
+    The columns are those that `load_sushi` lists.
+    """
     rows = [line.split("\t") for line in path.read_text("utf-8").splitlines()]
     for line, row in enumerate(rows, 1):
         numbers = [number_of(cell) for cell in row[5:]]
@@ -235,7 +239,7 @@ def _read_sushi(path: Path) -> tuple[list[str], Tensor]:
 
 
 def _read_orders(path: Path, num_items: int) -> Tensor:
-    """Reads rankings of a file of orders, padded with -1."""
+    """Reads a file of rankings: `m x k` numbers of items, best first, then -1."""
     header, *lines = path.read_text("utf-8").splitlines() or [""]
     if header.split() != [str(num_items), "1"]:
         raise FeedbackError(

@@ -32,7 +32,10 @@ from botorch_pref.errors import FeedbackError
 
 
 def winner_and_loser(table: CsvTable, named: NamedColumns) -> Reading | None:
-    """Returns a column of winners and one of losers, and perhaps one of ties."""
+    """Recognises a column of winners and one of losers, and perhaps one of ties.
+
+    None leaves the table to the next layout.
+    """
     if named.first or named.second or named.winner or named.order:
         return None
     columns = item_columns(table, DECIDED)
@@ -42,6 +45,7 @@ def winner_and_loser(table: CsvTable, named: NamedColumns) -> Reading | None:
     tie = named.tie or next((n for n in table.header if n.casefold() == TIE), None)
 
     def read(table: CsvTable) -> Answers:
+        """Reads an answer from each row; those that say nothing are out already."""
         sides = table.cells(winner), table.cells(loser)
         tied = table.truths(tie) if tie else [False] * len(table.rows)
         answers = Answers()
@@ -56,7 +60,14 @@ def winner_and_loser(table: CsvTable, named: NamedColumns) -> Reading | None:
 
 
 def two_items(table: CsvTable, named: NamedColumns) -> Reading | None:
-    """Returns two columns of items, and what says which of them won."""
+    """Recognises two columns of items, and what says which of them won.
+
+    None leaves the table to the next layout.
+
+    Raises:
+        FeedbackError: The two are columns of a set of three or more, or the user names
+            ties where the outcome says them.
+    """
     if named.order or (named.first and not named.second and not named.winner):
         return None
     pair = _pair(table, named)
@@ -79,6 +90,11 @@ def two_items(table: CsvTable, named: NamedColumns) -> Reading | None:
         )
 
     def read(table: CsvTable) -> Answers:
+        """Reads the answers of each row; rows that say nothing are out already.
+
+        Items are added as first and second, whichever of them won: controls need to
+        know on which side of the row the winner stands.
+        """
         answers = Answers()
         results = outcome.read(table)
         sides = table.cells(pair.first), table.cells(pair.second)
@@ -104,7 +120,7 @@ def two_items(table: CsvTable, named: NamedColumns) -> Reading | None:
 
 
 def _outcome(table: CsvTable, named: NamedColumns, pair: Pair) -> Outcome | None:
-    """Returns what says who won.
+    """Finds the columns that say who won of the two items of a row; None without any.
 
     Raises:
         FeedbackError: A column has 1 and 0, and may say it either way round.
@@ -125,7 +141,10 @@ def _outcome(table: CsvTable, named: NamedColumns, pair: Pair) -> Outcome | None
 
 
 def _pair(table: CsvTable, named: NamedColumns) -> Pair | None:
-    """Finds the two columns of items, with what their sides are called."""
+    """Finds the two columns of items, and the words by which their names differ.
+
+    None where no two columns, or several pairs of them, may be the items.
+    """
     if named.first and named.second:
         words = [words_of(column) for column in (named.first, named.second)]
         differing = [[w for w in words[i] if w not in words[1 - i]] for i in (0, 1)]

@@ -51,7 +51,10 @@ class Pair:
     side: tuple[str, str] = FIRST, SECOND
 
     def names(self, place: int) -> set[str]:
-        """Returns what a cell may call one of the two: its column, or its side."""
+        """Returns what a cell may call one of the two items, in lower case.
+
+        It is the column or the side of the item, whose ``place`` is 0 or 1.
+        """
         column, word = (self.first, self.second)[place], self.side[place]
         names = {column.casefold(), word, " ".join(words_of(column))}
         if self.side in _SHORT:
@@ -92,7 +95,10 @@ def _once(outcomes: Iterable[str]) -> Outcomes:
 
 
 def _one_hot(table: CsvTable, named: NamedColumns, pair: Pair) -> Outcome | None:
-    """Finds a column of truths for each outcome, such as ``winner_model_a``."""
+    """Finds a column of truths for each outcome, such as ``winner_model_a``.
+
+    None leaves it to the next of `OUTCOMES`.
+    """
     by_words = {words_of(n): n for n in table.header if n}
     for word in ("winner", "win", "won", "is"):
         columns = [
@@ -105,6 +111,7 @@ def _one_hot(table: CsvTable, named: NamedColumns, pair: Pair) -> Outcome | None
         used = [str(column) for column in columns] + ([tie] if tie else [])
 
         def read(table: CsvTable, used: Sequence[str] = used) -> Outcomes:
+            """Reads the one true outcome of each row, and refuses rows with two."""
             marks = [*zip(*(table.truths(column) for column in used), strict=True)]
             wrong = [row for row, true in enumerate(marks) if sum(true) > 1]
             message = "two outcomes are true: correct one"
@@ -128,7 +135,10 @@ def _are_truths(table: CsvTable, column: str) -> bool:
 
 
 def _win_counts(table: CsvTable, named: NamedColumns, pair: Pair) -> Outcome | None:
-    """Finds columns of how often either won, such as ``home.wins, away.wins``."""
+    """Finds columns of how often either won, such as ``home.wins, away.wins``.
+
+    None leaves it to the next of `OUTCOMES`.
+    """
     # Beside a winner, fighters have the fights that they won before.
     if named.winner or WINNER in map(str.casefold, table.header):
         return None
@@ -137,6 +147,7 @@ def _win_counts(table: CsvTable, named: NamedColumns, pair: Pair) -> Outcome | N
             continue
 
         def read(table: CsvTable, first: str = first, second: str = second) -> Outcomes:
+            """Reads how often either item of a row won: up to two outcomes."""
             columns = (first, second)
             counts = [table.integers(c, 0, MOST_COUNTED, empty=0) for c in columns]
             return [
@@ -150,7 +161,12 @@ def _win_counts(table: CsvTable, named: NamedColumns, pair: Pair) -> Outcome | N
 
 
 def winner_column(table: CsvTable, named: NamedColumns, pair: Pair) -> Outcome | None:
-    """Returns a column that names the winner, its side, or a number for it."""
+    """Finds the column that says who won, and what its cells mean.
+
+    They name the winner or its side, or have a number for it. Columns that several
+    people filled in, as ``winner1`` to ``winner3``, are read together. None leaves it
+    to the next of `OUTCOMES`.
+    """
     columns = (
         [named.winner] if named.winner else columns_with(table.header, OUTCOME_WORDS)
     )
@@ -163,6 +179,8 @@ def winner_column(table: CsvTable, named: NamedColumns, pair: Pair) -> Outcome |
         rows = [row for row in range(len(cells)) if row not in silent]
         readings = [[code(cells[r], *items[r]) for r in rows] for _, code in codes]
         fewest_gaps = min(reading.count(None) for reading in readings)
+        # Words such as "label" name columns of other things, too, unless cells fit. A
+        # column that is meant for certain is read, and its wrong cells are refused.
         certain = named.winner or column.casefold() == WINNER
         certain = certain or named.first_won in cells
         if 2 * fewest_gaps > len(rows) and not certain:
@@ -177,6 +195,7 @@ def winner_column(table: CsvTable, named: NamedColumns, pair: Pair) -> Outcome |
         def read(
             table: CsvTable, columns: Sequence[str] = alike, code: Code = code
         ) -> Outcomes:
+            """Reads an outcome of each row from each column; gaps say nothing."""
             outcomes: Outcomes = [[] for _ in table.rows]
             for column in columns:
                 for row, outcome in enumerate(_outcomes(table, column, code, pair)):
@@ -188,13 +207,13 @@ def winner_column(table: CsvTable, named: NamedColumns, pair: Pair) -> Outcome |
 
 
 def are_codes(table: CsvTable, column: str) -> bool:
-    """Tells whether a column has 1 and 0, which could be for the first or second."""
+    """Tells whether a column has nothing but 1 and 0: for whom 1 is they do not say."""
     cells = [cell for cell in table.cells(column) if not is_missing(cell)]
     return bool(cells) and {number_of(cell) for cell in cells} <= {0.0, 1.0}
 
 
 def _outcomes(table: CsvTable, column: str, code: Code, pair: Pair) -> list[str]:
-    """Returns outcomes that a column says; refuses cells that say none."""
+    """Reads the outcome of each row in a column; refuses cells without a meaning."""
     cells, items = _winner_cells(table, column, pair)
     outcomes = [code(c, *i) for c, i in zip(cells, items, strict=True)]
     wrong = [row for row, outcome in enumerate(outcomes) if outcome is None]
@@ -209,10 +228,12 @@ def _columns_alike(
 ) -> tuple[str, ...]:
     """Returns columns of the winners of several people, as ``winner1`` to ``winner3``.
 
-    Two columns may as well be about one of the two items each.
+    It is the column alone where there are no such columns, or one of them is coded
+    otherwise.
     """
     families = numbered_columns(table.header).values()
     family = next(([*f.values()] for f in families if column in f.values()), [])
+    # Two columns whose numbers are the sides of the items may be about one item each.
     num_needed = 2 if _subject_of_truths(column, pair) is None else 3
     for name in family:
         cells, items = _winner_cells(table, name, pair)
@@ -223,7 +244,16 @@ def _columns_alike(
 
 
 def _code_of_first(value: str, table: CsvTable, column: str) -> tuple[str, Code]:
-    """Returns what the cells of a column mean if one of them is for the first item."""
+    """Finds what the cells of a column mean if one value is for the first item.
+
+    Args:
+        value: The cell where the first item won, as a user says by --first-won.
+        table: The rows.
+        column: The column that says who won.
+
+    Returns:
+        Words with ``{}`` for the column, and the code.
+    """
     cells = dict.fromkeys(cell.casefold() for cell in table.cells(column))
     labels = [cell for cell in cells if _NO_WINNER.get(cell) != SILENT]
     numbers = {cell: number_of(cell) for cell in labels}
@@ -231,6 +261,7 @@ def _code_of_first(value: str, table: CsvTable, column: str) -> tuple[str, Code]
     if number is not None and None not in numbers.values():
         opposite = {1.0: (2.0, -1.0, 0.0)}.get(number, (1.0,))
         second = next((n for n in opposite if n in numbers.values()), None)
+        # Numbers beside those of the two items are ties, as 0 is beside 1 and -1.
         meanings = dict.fromkeys(labels, EQUAL)
         meanings |= {c: FIRST for c, n in numbers.items() if n == number}
         meanings |= {c: SECOND for c, n in numbers.items() if n == second}
@@ -261,7 +292,13 @@ def _likeliest(
     rows: Sequence[int],
     readings: Sequence[Sequence[str | None]],
 ) -> int:
-    """Chooses the way of `_codes` by which a column says who won.
+    """Chooses the way of `_codes` by which a column says who won; returns its place.
+
+    Args:
+        table: The rows.
+        column: The column.
+        rows: The places of rows that are not silent.
+        readings: For each way the outcomes of these rows, None where it knows none.
 
     Raises:
         TableFaults: A name of an item is also a side or number, of the other item.
@@ -308,7 +345,15 @@ Code = Callable[[str, str, str], "str | None"]
 
 
 def _codes(column: str, pair: Pair, cells: set[str]) -> list[tuple[str, Code]]:
-    """Returns ways to say who won, each with words for it."""
+    """Returns ways to say who won, each with words that have ``{}`` for the column.
+
+    Their order counts: sides are first, names of items at `_BY_NAME`, and truths last.
+
+    Args:
+        column: Its name may say for whom 1 or a truth is.
+        pair: The columns of the items.
+        cells: The different ones of the column, in lower case.
+    """
 
     def by(meanings: dict[str, str]) -> Code:
         """Makes a code of cells by their meanings, whatever the case."""
@@ -316,6 +361,7 @@ def _codes(column: str, pair: Pair, cells: set[str]) -> list[tuple[str, Code]]:
         # A million rows have a handful of different cells.
         @cache
         def meaning(cell: str) -> str | None:
+            """Looks the outcome up that a cell says; None where it says none."""
             text = cell.casefold()
             # "[[A]]" is A, and -1 is not 1.
             if re.search("[a-z]", text) and text not in meanings | _NO_WINNER:
@@ -339,7 +385,7 @@ def _codes(column: str, pair: Pair, cells: set[str]) -> list[tuple[str, Code]]:
     numbers = {cell: number_of(cell) for cell in cells - {*_NO_WINNER}}
     tie = ", 0 a tie" if 0.0 in numbers.values() else ""
     for description, meanings in _numbers_for(column, pair):
-        # The last one is of no other way.
+        # The last one tells this way from the others, and has to be there.
         needed, values = [*meanings][-1], {*numbers.values()}
         if needed in values and values <= meanings.keys():
             code = by({c: meanings[n] for c, n in numbers.items() if n is not None})
@@ -357,7 +403,10 @@ _RELATIONS = {"a>>b": FIRST, "a>b": FIRST, "b>a": SECOND, "b>>a": SECOND, "a=b":
 
 
 def _labels_of_sides(cells: set[str]) -> dict[str, str]:
-    """Returns the meaning of two labels that differ by a side, as ``Response A``."""
+    """Returns the meanings of two labels that differ by a side, as ``Response A``.
+
+    They are empty where the cells of a column are anything else.
+    """
     labels = sorted(cells - {*_NO_WINNER})
     if len(labels) != 2:
         return {}
@@ -375,7 +424,10 @@ _OTHER = {FIRST: SECOND, SECOND: FIRST}
 
 
 def _subject_of_truths(column: str, pair: Pair) -> str | None:
-    """Returns which of the two a column of truths is about, as ``is_A_selected``."""
+    """Returns which item a column of truths is about by its name: ``is_A_selected``.
+
+    None where the name does not say it.
+    """
     words = {*words_of(column)}
     for ordinal, side in zip((FIRST, SECOND), pair.side, strict=True):
         if words & {side, ordinal}:
@@ -384,9 +436,14 @@ def _subject_of_truths(column: str, pair: Pair) -> str | None:
 
 
 def _numbers_for(column: str, pair: Pair) -> list[tuple[str, dict[float, str]]]:
-    """Lists meanings of a column's numbers; 0 and 1 alone could be either way round."""
+    """Lists what a column's numbers may mean, the likeliest first, with words for it.
+
+    0 and 1 alone could be either way round, and have a meaning only where the name of
+    the column says which item they are about.
+    """
     truths = []
     if (side := _subject_of_truths(column, pair)) is not None:
+        # Twice: `_codes` wants the last number among the cells, and either will do.
         meanings = {1.0: side, 0.0: _OTHER[side]}
         description = f"1 in {{}} where the {side} won"
         truths = [
@@ -416,7 +473,7 @@ STRENGTHS = (
 
 
 def _no_outcome(cell: str, pair: Pair) -> str:
-    """Writes what is wrong with a cell that names no outcome."""
+    """Writes what is wrong with a cell that says no outcome, and what to do."""
     number = number_of(cell)
     if number is not None and 0 < number < 1:
         advice = STRENGTHS
@@ -432,7 +489,10 @@ def _no_outcome(cell: str, pair: Pair) -> str:
 
 
 def _scores(table: CsvTable, named: NamedColumns, pair: Pair) -> Outcome | None:
-    """Returns the scores of both, in two columns or in one such as 2-1."""
+    """Finds the scores of both items, in two columns or in one such as 2-1.
+
+    The higher score wins. None leaves it to the next of `OUTCOMES`.
+    """
     for words, first, second, _ in side_columns(table.header, (pair.side,)):
         are_scores = {*words} & {*SCORE_WORDS} and {*words} <= _OF_SCORES
         if are_scores and table.is_numeric(first):
@@ -489,7 +549,10 @@ def _of_scores(first: float | None, second: float | None) -> str:
 
 
 def _row_counts(table: CsvTable, named: NamedColumns, pair: Pair) -> Outcome | None:
-    """Returns a melted matrix: how often the first beat the second, in both orders."""
+    """Finds counts of how often the first item beat the second: a melted matrix.
+
+    Pairs stand there in both orders; without any such pair, or a count, it is None.
+    """
     if named.winner or not (columns := [*columns_with(table.header, COUNT_WORDS)]):
         return None
     column = named.count or columns[0]

@@ -22,7 +22,8 @@ def read_orders(path: Path) -> tuple[Answers, list[str]]:
     compared (https://preflib.github.io/PrefLib-Jekyll/format).
 
     Returns:
-        What they say, and sentences on how they were read.
+        The answers, whose rows are numbers of lines, and sentences for the user on how
+        the file was read.
     """
     try:
         lines = text_of(path.read_bytes()).splitlines()
@@ -62,14 +63,19 @@ _OLDER_NAME = re.compile(r"\s*(\d+)\s*,\s*(.*)")
 
 
 def _older_header(lines: list[str]) -> int:
-    """Counts the lines of a head as PrefLib had it: a number, names, and sums."""
+    """Counts the lines of a head as PrefLib had it before 2022; 0 without one."""
     if not lines or not re.fullmatch(r"\s*\d+\s*", lines[0]):
         return 0
+    # The number of alternatives, a line with the name of each, and a line of sums.
     return int(lines[0]) + 2
 
 
 def _order_of(line: str, names: dict[str, str]) -> tuple[int, list[list[str]]]:
-    """Returns how often an order was given, and its places."""
+    """Reads a line: how often an order was given, and its names by places, best first.
+
+    Raises:
+        ValueError: The line is no order of alternatives that have names.
+    """
     count, mark, order = line.partition(":")
     if not mark or not re.fullmatch(r"\s*[1-9]\d*\s*", count):
         raise ValueError(f"{line!r} does not begin with how often the order was given")

@@ -32,7 +32,11 @@ def _reading(
     columns: Sequence[str],
     rankings: Callable[[CsvTable], Rankings],
 ) -> Reading:
-    """Returns a reading of rankings; rows of none, or of one item, are silent."""
+    """Makes the reading of a layout from what yields the rankings of a table.
+
+    Rows are silent that are in no ranking, for want of an item or a rank, or in none
+    that compares items.
+    """
     silent = dict.fromkeys(range(len(table.rows)), "without an item or a rank")
     compared = set[int]()
     for rows, places in rankings(table):
@@ -43,8 +47,10 @@ def _reading(
     silent = {row: reason for row, reason in silent.items() if row not in compared}
 
     def read(table: CsvTable) -> Answers:
+        """Reads the rankings of a table; its silent rows are out already."""
         answers = Answers()
         for rows, places in rankings(table):
+            # Its rater and other columns are those of its first row.
             answers.add_ranking(rows[0], places)
         return answers
 
@@ -67,8 +73,8 @@ def _places(
 
     Args:
         table: The rows.
-        column: That names items.
-        row: Of the ranking, or the first one.
+        column: The column that names items, for errors.
+        row: A row of the ranking, for errors.
         ranked: The rank of each item, and its name.
     """
     places: dict[float, list[str]] = {}
@@ -83,7 +89,10 @@ def _places(
 
 
 def ranks_of_sessions(table: CsvTable, named: NamedColumns) -> Reading | None:
-    """Returns a row for each item of a session, with its rank there."""
+    """Recognises a row for each item of a session, with its rank there.
+
+    None leaves the table to the next layout.
+    """
     order = named.order or _rank_column(table)
     families = (f.values() for f in numbered_columns(table.header).values())
     several = {name for family in families for name in family if len(family) > 1}
@@ -104,12 +113,13 @@ def ranks_of_sessions(table: CsvTable, named: NamedColumns) -> Reading | None:
     item = next((i for i in items if len(pairs[i]) == len(keys)), items[0])
 
     def rankings(table: CsvTable) -> Rankings:
-        names, parts = table.cells(item), dict[tuple[str, ...], list[int]]()
+        """Yields the ranking of each session, of its rows with an item and a rank."""
+        names, rows_of = table.cells(item), dict[tuple[str, ...], list[int]]()
         ranks = _placed(table, order).numbers(order)
         for row, key in enumerate(zip(*map(table.cells, sessions), strict=True)):
             if names[row] and ranks[row] is not None:
-                parts.setdefault(key, []).append(row)
-        for rows in parts.values():
+                rows_of.setdefault(key, []).append(row)
+        for rows in rows_of.values():
             ranked = [(ranks[row] or 0.0, names[row]) for row in rows]
             yield rows, _places(table, item, rows[-1], ranked)
 
@@ -118,7 +128,10 @@ def ranks_of_sessions(table: CsvTable, named: NamedColumns) -> Reading | None:
 
 
 def _rank_column(table: CsvTable) -> str | None:
-    """Returns the column of ranks; none where places are those of samples served."""
+    """Finds the column of ranks; None without one.
+
+    A position or place beside ratings is that in which a sample was served, no rank.
+    """
     order = next(columns_with(table.header, RANK_WORDS), None)
     if order is None or {*words_of(order)} & {"rank", "ranking"}:
         return order
@@ -136,7 +149,7 @@ def _item_columns(table: CsvTable, used: Sequence[str | None]) -> list[str]:
 
 
 def _placed(table: CsvTable, column: str) -> CsvTable:
-    """Returns a table with empty cells of a column where no place was won."""
+    """Empties the cells of a column that say that no place was won, such as DNF."""
     cells = table.cells(column)
     return table.with_column(
         column, ["" if cell.casefold() in UNPLACED_WORDS else cell for cell in cells]
@@ -144,7 +157,10 @@ def _placed(table: CsvTable, column: str) -> CsvTable:
 
 
 def ranks_of_judges(table: CsvTable, named: NamedColumns) -> Reading | None:
-    """Finds a column of ranks for each of three or more judges, a row for each item."""
+    """Recognises a column of ranks for each of three or more judges, a row each item.
+
+    None leaves the table to the next layout.
+    """
     if named != NamedColumns(first=named.first, rater=named.rater):
         return None
     words = {n: {*words_of(n)} for n in table.header if n and n != named.first}
@@ -167,6 +183,7 @@ def ranks_of_judges(table: CsvTable, named: NamedColumns) -> Reading | None:
         return [*rows_of.values()]
 
     def rankings(table: CsvTable) -> Rankings:
+        """Yields the ranking by each judge of the items of each session."""
         names, columns = table.cells(items[0]), [table.numbers(j) for j in judges]
         for rows in session_rows(table):
             for ranks in columns:
@@ -196,7 +213,10 @@ def _are_ranks(numbers: Sequence[float]) -> bool:
 
 
 def wide_rankings(table: CsvTable, named: NamedColumns) -> Reading | None:
-    """Finds rankings in a row each: items in order of columns, or ranks of items."""
+    """Recognises a ranking in each row: items in order of columns, or ranks of items.
+
+    None leaves the table to the next layout.
+    """
     columns = _place_columns(table.header, named.order)
     if len(columns) >= 3 and not all(map(table.is_numeric, columns)):
         return _items_in_order(table, columns)
@@ -211,7 +231,8 @@ def wide_rankings(table: CsvTable, named: NamedColumns) -> Reading | None:
     rows = [*zip(*map(table.numbers, items), strict=True)]
     ranks = [[r for r in row if r is not None] for row in rows]
     places = {*range(1, len(items) + 1)}
-    # Of many people some give two items one rank; ratings are hardly ever ranks.
+    # Of many people some give two items one rank; ratings are hardly ever ranks. So all
+    # rows have to be strict, or three quarters of them, if that makes six or more.
     num_strict, num_rows = sum(map(_are_ranks, ranks)), len(ranks)
     are_most = num_strict >= max(6, 0.75 * num_rows)
     if not (are_most or num_strict == num_rows) or any({*r} - places for r in ranks):
@@ -238,7 +259,7 @@ _MOST_COLUMNS = 200
 
 
 def _items_in_order(table: CsvTable, columns: Sequence[str]) -> Reading:
-    """Returns rankings whose items are in the order of columns, the best first."""
+    """Makes the reading of rows whose items are in the order of columns, best first."""
 
     def rankings(table: CsvTable) -> Rankings:
         for row, cells in enumerate(zip(*map(table.cells, columns), strict=True)):
@@ -250,7 +271,10 @@ def _items_in_order(table: CsvTable, columns: Sequence[str]) -> Reading:
 
 
 def _place_columns(header: Sequence[str], order: str | None) -> list[str]:
-    """Returns columns of the first, the second and so on, or those like ``order``."""
+    """Finds columns of the first, the second and so on; empty without three of them.
+
+    A user may name one of them: ``order``, from which the others differ by a number.
+    """
     patterns = [
         r"(?:rank|place|choice|position|pos|preference) ?(\d+)",
         r"(\d+) ?(?:st|nd|rd|th)(?: choice| place)?",
@@ -269,7 +293,11 @@ def _place_columns(header: Sequence[str], order: str | None) -> list[str]:
 
 
 def scored_sets(table: CsvTable, named: NamedColumns) -> Reading | None:
-    """Finds three or more numbered columns of items, and such of ranks or scores."""
+    """Recognises three or more numbered columns of items, and those of their ranks.
+
+    Instead of ranks they may have scores, of which large ones are good. None leaves the
+    table to the next layout.
+    """
     if named != NamedColumns(rater=named.rater):
         return None
     words, of_items = {*ITEM_WORDS, *TEXT_WORDS}, (*ITEM_WORDS, *TEXT_WORDS)
@@ -281,6 +309,7 @@ def scored_sets(table: CsvTable, named: NamedColumns) -> Reading | None:
         if {*f} & {*RANK_WORDS, *SCORE_WORDS}
         and all(map(table.is_numeric, families[f].values()))
     ]
+    # The likeliest words for items first.
     for family in sorted(sets, key=lambda f: max(map((*of_items, "#").index, f))):
         items = families[family]
         for value, are_ranks in values:
@@ -293,7 +322,14 @@ def scored_sets(table: CsvTable, named: NamedColumns) -> Reading | None:
 def _sets(
     table: CsvTable, items: Sequence[str], values: Sequence[str], are_ranks: bool
 ) -> Reading:
-    """Returns rankings of sets by ranks, or by scores, of which large ones are good."""
+    """Makes the reading of rows with a set of items, and a rank or score of each.
+
+    Args:
+        table: The rows.
+        items: Columns of the items.
+        values: Columns of their ranks or scores, in the same order.
+        are_ranks: Whether small values are good.
+    """
     sign = 1.0 if are_ranks else -1.0
 
     def rankings(table: CsvTable) -> Rankings:

@@ -40,7 +40,10 @@ ABOUT_RATERS |= {"wins", "losses", "draws", "played"}
 
 
 def long_ratings(table: CsvTable, named: NamedColumns) -> Reading | None:
-    """Returns a row for each rating of an item, by somebody or nobody who is named."""
+    """Recognises a row for each rating of an item, and perhaps who rated.
+
+    None leaves the table to the next layout.
+    """
     is_about_pairs = item_columns(table, (*SIDES, *DECIDED)) and not named.rating
     if named.winner or named.second or named.order or is_about_pairs:
         return None
@@ -61,13 +64,17 @@ def long_ratings(table: CsvTable, named: NamedColumns) -> Reading | None:
     sessions = _sessions(table, named, (rating, item))
 
     def read(table: CsvTable) -> Ratings:
-        """Reads ratings of items by raters, all of whom have names."""
+        """Reads the rating of each row, and refuses one of a rater without a name.
+
+        All columns of ``sessions`` together name a rater.
+        """
         keys = zip(*map(table.cells, sessions), strict=True)
         raters = [" ".join(key).strip() for key in keys] if sessions else None
         if raters:
             message = "has no rater: write who rated, or leave the row out"
             nameless = (row for row, name in enumerate(raters) if not name)
             table.refuse(sessions[0], ((row, message) for row in nameless))
+        # Rows with gaps are out already: 0 is for the checker of types.
         values = [value or 0.0 for value in table.numbers(rating)]
         rows = [*range(len(values))]
         return Ratings(table.cells(item), values, raters, rows)
@@ -84,7 +91,10 @@ def long_ratings(table: CsvTable, named: NamedColumns) -> Reading | None:
 
 
 def wide_ratings(table: CsvTable, named: NamedColumns) -> Reading | None:
-    """Gives a row for each rater and a column for each item, or the other way round."""
+    """Recognises a row for each rater and a column for each item, or the other way.
+
+    None leaves the table to the next layout.
+    """
     if named != NamedColumns(rater=named.rater, first=named.first):
         return None
     labels = [n for n in table.header if n and not table.is_numeric(n)]
@@ -101,6 +111,7 @@ def wide_ratings(table: CsvTable, named: NamedColumns) -> Reading | None:
         return None
 
     def read(table: CsvTable) -> Ratings:
+        """Reads a rating from each cell of the columns that has one."""
         keys, ratings = table.cells(key), Ratings([], [], [], [])
         for column in columns:
             for row, value in enumerate(table.numbers(column)):
@@ -109,11 +120,11 @@ def wide_ratings(table: CsvTable, named: NamedColumns) -> Reading | None:
                     ratings.add(row, *ends, value)
         return ratings
 
-    of = ("rater", "item") if items else ("item", "rater")
+    column_noun, row_noun = ("rater", "item") if items else ("item", "rater")
     description = (
-        f"ratings, a column for each {of[0]} ({', '.join(columns[:3])}"
-        f"{', ...' if len(columns) > 3 else ''}) and a row for each {of[1]} ({key}), "
-        "larger ones being better"
+        f"ratings, a column for each {column_noun} ({', '.join(columns[:3])}"
+        f"{', ...' if len(columns) > 3 else ''}) and a row for each {row_noun} "
+        f"({key}), larger ones being better"
     )
     return Reading(description, (key, *columns), read)
 
@@ -121,7 +132,13 @@ def wide_ratings(table: CsvTable, named: NamedColumns) -> Reading | None:
 def _sessions(
     table: CsvTable, named: NamedColumns, used: Sequence[str]
 ) -> tuple[str, ...]:
-    """Returns columns that part ratings which share a rater's habits."""
+    """Finds the columns that together name a rater, or a session with habits.
+
+    Args:
+        table: The rows.
+        named: Whose rater, if there is one, is the only column.
+        used: Columns that say something else, that of the items last.
+    """
     if named.rater:
         return (named.rater,)
     names = dict.fromkeys(columns_with(table.header, SESSION_WORDS))

@@ -35,9 +35,10 @@ from botorch_pref.datasets.tables import (
 
 
 def best_and_worst(table: CsvTable, named: NamedColumns) -> Reading | None:
-    """Finds columns of a set of items, and of the best and the worst of them.
+    """Recognises columns of a set of items, and of the best and the worst of them.
 
-    These name items, or say their places among the columns of the set.
+    These name items, or say their places among the columns of the set. None leaves the
+    table to the next layout.
     """
     best, worst = (_end_column(table.header, end) for end in ("best", "worst"))
     if best is None or worst is None:
@@ -94,9 +95,10 @@ def _end_column(header: Sequence[str], end: str) -> str | None:
 def _add_ends(
     answers: Answers, row: int, best: str, worst: str, items: Sequence[str]
 ) -> None:
-    """Adds that the best beat the rest of a set, and the rest the worst.
+    """Adds that the best beat all others of a set, and each of the others the worst.
 
-    Either end is empty where the answer lacks it.
+    Either end is empty where the answer lacks it. The best is one choice from the set;
+    of the worst each other item makes a duel, as there are no choices of the worst.
     """
     middle = [i for i in dict.fromkeys(items) if i and i not in (best, worst)]
     beaten = [*middle, *([worst] if worst else [])] if best else []
@@ -108,7 +110,10 @@ def _add_ends(
 
 
 def choice_of_set(table: CsvTable, named: NamedColumns) -> Reading | None:
-    """Finds columns of three or more items, and of the one that was chosen."""
+    """Recognises columns of three or more items, and one of which of them was chosen.
+
+    None leaves the table to the next layout.
+    """
     options = option_columns(table.header)
     if not options or named.first or named.second or named.order or not table.rows:
         return None
@@ -128,6 +133,7 @@ def choice_of_set(table: CsvTable, named: NamedColumns) -> Reading | None:
             sum(cell.item in cell.options for cell in cells),
             sum(bool(_at_place(cell.item, cell.options)) for cell in cells),
         )
+        # Where half of the cells fit, the others are mistakes, which are refused.
         if choice not in options and 2 * fitting >= len(cells) > 0:
             break
     else:
@@ -238,7 +244,11 @@ def _are_places(
 
 
 def _check_items(table: CsvTable, cells: Sequence[_Mention], *, by_place: bool) -> None:
-    """Checks that cells name items of their sets, unless they all say places."""
+    """Checks that cells name items of their sets, or all say places in these.
+
+    Raises:
+        TableFaults: All cells that do not.
+    """
     wrong = [cell for cell in cells if cell.item not in cell.options]
     # Where nothing is a name, the file is meant to have places.
     if by_place or len(wrong) == len(cells):
@@ -264,7 +274,10 @@ def _kind(cell: str) -> str:
 
 
 def square_matrix(table: CsvTable, named: NamedColumns) -> Reading | None:
-    """Counts of wins of the item of a row over that of a column."""
+    """Recognises a square of counts: how often the item of a row beat a column's.
+
+    None leaves the table to the next layout.
+    """
     names = table.header[1:]
     if named.first or len(names) < 2 or len(table.rows) != len(names) or "" in names:
         return None
@@ -291,12 +304,17 @@ def square_matrix(table: CsvTable, named: NamedColumns) -> Reading | None:
 
 
 def wide_pairs(table: CsvTable, named: NamedColumns) -> Reading | None:
-    """Finds a column for each pair of items, such as ``A:B``, of 1, 0 or -1."""
+    """Recognises a column for each pair of items, such as ``A:B``, of 1, 0 or -1.
+
+    The second item may as well be 2, or 0 if there are no ties. None leaves the table
+    to the next layout.
+    """
     for mark in (":", " vs ", "_vs_", ".", ">", "-", "_"):
         parts = {n: n.split(mark) for n in table.header if n.count(mark) == 1}
         pairs = {n: (a.strip(), b.strip()) for n, (a, b) in parts.items()}
         pairs = {n: ab for n, ab in pairs.items() if all(ab) and ab[0] != ab[1]}
         items = {item for pair in pairs.values() for item in pair}
+        # Three items or more, of which each two have a column: other marks are chance.
         if len(items) < 3 or len({frozenset(p) for p in pairs.values()}) * 2 != len(
             items
         ) * (len(items) - 1):
@@ -310,6 +328,7 @@ def wide_pairs(table: CsvTable, named: NamedColumns) -> Reading | None:
         else:
             return None
         if second not in values:
+            # Then 0 is no tie.
             second = 0.0
 
         def read(

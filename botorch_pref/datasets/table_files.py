@@ -54,7 +54,7 @@ def read_table(path: Path) -> CsvTable:
 
 
 def _object(number: int, line: str) -> Any:
-    """Returns the object of a line of JSON."""
+    """Reads a line of JSON; an error says which line of the file it is."""
     try:
         return json.loads(line)
     except ValueError as error:
@@ -62,12 +62,14 @@ def _object(number: int, line: str) -> Any:
 
 
 def _records(value: object) -> list[tuple[int, Any]]:
-    """Returns the longest list of objects in a value, counted from 1.
+    """Finds the rows of a table in a value of JSON: its longest list of objects.
 
-    Of lists of one length it is the one whose objects have most names.
-
-    Tables of pandas and of experiment trackers have their names of columns apart, as
+    Of lists of one length it is the one whose objects have most names. Tables of pandas
+    and of experiment trackers have their names of columns apart, as
     ``{"columns": [...], "data": [[...], ...]}``.
+
+    Returns:
+        The objects after their numbers from 1, which messages have for lines.
     """
     if isinstance(value, dict) and {"columns", "data"} <= value.keys():
         pairs = (zip(value["columns"], row, strict=True) for row in value["data"])
@@ -77,7 +79,7 @@ def _records(value: object) -> list[tuple[int, Any]]:
 
 
 def _lists(value: object) -> Iterator[list[Any]]:
-    """Returns the lists of objects in a value and its parts."""
+    """Yields the lists of objects that a value of JSON is, or has in its objects."""
     if isinstance(value, list) and all(isinstance(part, dict) for part in value):
         yield value
     elif isinstance(value, dict):
@@ -90,7 +92,11 @@ MOST_LISTED = 20
 
 
 def _cells(value: object, name: str = "") -> Iterator[tuple[str, str]]:
-    """Returns the names and texts of the parts of a value: ``score.ft.1`` and so on."""
+    """Yields the columns of a row in JSON, with their texts: ``score.ft.1`` and so on.
+
+    Long lists and those with lists or objects in them stay one cell, a text of JSON; a
+    null has no column.
+    """
     parts: Iterable[tuple[Any, Any]] = ()
     if isinstance(value, dict):
         parts = value.items()
@@ -123,12 +129,13 @@ def _games(text: str) -> list[tuple[int, dict[str, str]]]:
             games[-1][1][match[1]] = "" if cell in ("?", "*") else cell
             is_head = True
         elif line.strip():
+            # Moves end the tags of a game: those behind are of the next one.
             is_head = False
     return games
 
 
 def _opinions(text: str) -> Iterator[dict[str, Any]]:
-    """Returns opinions of a data set of sureal, without running it.
+    """Yields opinions of a data set of sureal, a file of Python that is not run.
 
     ``dis_videos`` have an ``os`` each: a list of scores, one of each subject; scores by
     subject; or, by subject and the number of another video, 1 where this one is better,
@@ -161,7 +168,10 @@ _OUTCOMES = {1: "first", 0: "second", 0.5: "tie"}
 
 
 def _opinions_of(videos: Any) -> Iterator[dict[str, Any]]:
-    """Yields rows of ratings and of comparisons of videos."""
+    """Yields rows of a table, of ratings or comparisons, from ``dis_videos``.
+
+    See `_opinions` for what these have. Videos get the names of their files.
+    """
     places = {video["asset_id"]: Path(str(video["path"])).name for video in videos}
     for video in videos:
         name, scores = places[video["asset_id"]], video["os"]

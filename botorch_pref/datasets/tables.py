@@ -84,6 +84,10 @@ def split_above_header(text: str) -> tuple[int, str]:
 
 
 def _has_title(text: str) -> bool:
+    """Tells whether the first line has one cell, and all others have several.
+
+    What is in quotes does not count.
+    """
     lines = (re.sub('"[^"]*"', "", line) for line in text.splitlines())
     if {*next(lines, "")} & {*",;\t"}:
         return False
@@ -107,7 +111,7 @@ def separator_of(text: str) -> str:
 def decimal_point(cell: str, separator: str) -> str:
     """Returns a cell, with a point if it is a number with a decimal comma.
 
-    Between commas a comma is none: ``"1,500"`` may be a thousand and a half.
+    In a file separated by commas nothing is one: ``"1,500"`` may be in thousands.
     """
     if separator != "," and re.fullmatch(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*", cell):
         return cell.replace(",", ".")
@@ -115,9 +119,10 @@ def decimal_point(cell: str, separator: str) -> str:
 
 
 def grouped(cells: Sequence[str], separator: str, is_integer: bool) -> list[int]:
-    """Returns places of the cells whose mark may be one of thousands.
+    """Returns places of cells that nobody can read for sure, for the caller to refuse.
 
-    Between semicolons a comma begins decimals. Between tabs it does where another cell
+    They are those such as 1,500 or 1.500, whose mark may be one of thousands. Between
+    semicolons a comma begins decimals. Between tabs it does where another cell
     of the column shows it, as 1,5 does. Whole numbers should have no mark.
 
     Args:
@@ -157,7 +162,7 @@ def is_missing(cell: str) -> bool:
 
 
 def number_of(cell: str) -> float | None:
-    """Reads the number of a text; None if it says none, as 1_0 to all but Python."""
+    """Reads the number of a text; None if it is none, as 1_0 is to all but Python."""
     try:
         return None if "_" in cell else float(cell)
     except ValueError:
@@ -206,7 +211,10 @@ T = TypeVar("T")
 
 
 def read_together(*readings: Callable[[], T]) -> list[T]:
-    """Returns results of several readings of one file.
+    """Runs readings of one file, so that one error has the faults of all of them.
+
+    Returns:
+        Their results, in their order.
 
     Raises:
         TableFaults: Those of all readings.
@@ -230,7 +238,10 @@ LINE = "line"
 def _rows(
     text: str, separator: str, quoting: Any = csv.QUOTE_MINIMAL
 ) -> tuple[list[tuple[int, list[str]]], csv.Error | None]:
-    """Returns rows of a CSV file after their lines, and an error that ended them."""
+    """Splits a CSV file into rows, each after the number of the line where it ends.
+
+    Beside them stands the error at which the rows end; None where all were read.
+    """
     # Not strict, a quote that nobody closes makes one cell of all that follows.
     reader = csv.reader(
         StringIO(text, newline=""), delimiter=separator, strict=True, quoting=quoting
@@ -272,7 +283,7 @@ class CsvTable:
 
     @cached_property
     def _stripped(self) -> dict[int, list[str]]:
-        """Texts of the columns that were asked for, by their places."""
+        """Texts of columns by their places, for `texts`, which keeps them here."""
         return {}
 
     @classmethod
@@ -350,21 +361,29 @@ class CsvTable:
         return replace(self, lines=lines, rows=[self.rows[row] for row in places])
 
     def with_column(self, column: str, cells: Sequence[str]) -> CsvTable:
-        """Returns the table with other cells in a column."""
+        """Returns the table with the ``cells``, one a row, in place of a column's."""
         place = self.header.index(column)
         pairs = zip(self.rows, cells, strict=True)
         rows = [[*row[:place], cell, *row[place + 1 :]] for row, cell in pairs]
         return replace(self, rows=rows)
 
     def refuse(self, column: str, wrong: Iterable[tuple[int, str]]) -> None:
-        """Raises `TableFaults` where a row of a column has something wrong."""
+        """Raises `TableFaults` of all that is wrong in a column, if there is anything.
+
+        Args:
+            column: Its name; empty if the fault is in no column.
+            wrong: The places of rows from 0, and what is wrong with each.
+        """
         if faults := [
             Fault(self.lines[row], column, message) for row, message in wrong
         ]:
             raise TableFaults(self.path, faults)
 
     def texts(self, column: str, *, may_be_empty: bool = False) -> list[str]:
-        """Returns a column as texts, without white space around them."""
+        """Returns a column as texts, without white space around them.
+
+        Unless it ``may_be_empty``, a cell without any text is refused.
+        """
         message = ""
         places = self._places.get(column, [])
         if not places:
@@ -436,9 +455,10 @@ class CsvTable:
         return [bool(value) for value in values]
 
     def numbers_or_words(self, columns: Sequence[str]) -> list[Any]:
-        """Reads columns in a row: all cells finite numbers, or none a number.
+        """Reads columns into one list: all of the first, then all of the second.
 
-        One misspelt number would otherwise turn every number into a category.
+        They are all finite numbers, or texts of which none is a number. One misspelt
+        number would otherwise turn every number into a category.
         """
         texts = read_together(*(partial(self.texts, column) for column in columns))
         cells = [
@@ -483,7 +503,8 @@ class CsvTable:
         for row, cell in enumerate(texts):
             # Tables with gaps elsewhere have 12 as 12.0 or 12,0.
             digits = re.sub(r"\.0*$", "", decimal_point(cell, self.separator))
-            # Python refuses to read integers of thousands of digits.
+            # Python refuses to read integers of thousands of digits. What is none is
+            # out of the range, and so refused below.
             value = int(digits) if re.fullmatch(r"-?\d{1,18}", digits) else low - 1
             if not low <= value <= high and row not in places:
                 wrong.append((row, f"{cell!r} is not an integer {span}"))
@@ -559,6 +580,7 @@ def load_csv(path: str | Path) -> ComparisonData:
     if not columns:
         raise FeedbackError(f"{path} has no feature that differs: add one")
     values = torch.tensor([*columns.values()], dtype=torch.double)
+    # Each column has the cells of all winners, then of all losers, as `SIDES` are.
     winners, losers = values.T.chunk(2)
     advice = "winner and loser have the same features: remove the line or add the "
     equal_rows = (winners == losers).all(-1).nonzero().flatten().tolist()
@@ -571,7 +593,7 @@ def load_csv(path: str | Path) -> ComparisonData:
 
 
 def _features_of(table: CsvTable) -> list[str]:
-    """Lists the features that winner and loser have columns of."""
+    """Lists the features of a wide table, and refuses one that either side lacks."""
     won, lost = (
         [name.removeprefix(side) for name in table.header if name.startswith(side)]
         for side in SIDES
