@@ -110,13 +110,19 @@ LikelihoodArgument = (
 
 
 def _chosen(likelihood: LikelihoodArgument) -> dict[type[Feedback], AnyLikelihood]:
-    """Checks the user's choice by kind of answer."""
+    """Returns the likelihood that a user named for each kind of answer, checked.
+
+    One without a kind is for all that it explains. Those of BoTorch become ours. The
+    kinds that are missing have a default, see `resolve_likelihoods`.
+    """
     if likelihood is None:
         return {}
     if isinstance(likelihood, Mapping):
         chosen = {kind: _translated(choice) for kind, choice in likelihood.items()}
     else:
         ours = _translated(likelihood)
+        # What is no likelihood of preferences counts as one of comparisons, and is
+        # refused below.
         kinds = getattr(ours, "explains", {Comparisons: None})
         chosen = dict.fromkeys(kinds, ours)
     for kind, choice in chosen.items():
@@ -155,7 +161,10 @@ def knows_duels(model: Model) -> bool:
 
 
 def duel_share(model: Model, mean: Tensor, variance: Tensor) -> Tensor:
-    """Computes the probability that the first option wins, and half of that of a tie.
+    """Computes the share of a duel's points that the first option is expected to win.
+
+    A win is worth one and a tie a half, as in the scores of a leaderboard: so the
+    shares of both options sum to one.
 
     Args:
         model: Its likelihood says what an answer is; it raises as `model_link` does.
@@ -169,9 +178,11 @@ def duel_share(model: Model, mean: Tensor, variance: Tensor) -> Tensor:
 
 @torch.no_grad()
 def noticeable_difference(model: Model) -> Tensor:
-    """Returns the likelihood's just noticeable difference, shaped as its parameters.
+    """Returns the difference of utilities that a person just notices, with no gradient.
 
-    Without a link it raises as `model_link` does.
+    It is a scale by which acquisition functions measure utilities, shaped as the
+    parameters of the model's likelihood, which defines it. Without a link it raises as
+    `model_link` does.
     """
     likelihood, _ = _likelihood_and_link(model)
     return likelihood.noticeable_difference
@@ -179,7 +190,11 @@ def noticeable_difference(model: Model) -> Tensor:
 
 @torch.no_grad()
 def item_noise(model: Model) -> Tensor:
-    """Returns the noise variance of one option; 0 if the likelihood knows no duels."""
+    """Returns the noise variance of one option, which half of a duel's noise is.
+
+    Draws of utilities with this noise tell which option a person would name. It is 0 if
+    the likelihood knows no duels, and is a copy: a later fit does not change it.
+    """
     if not knows_duels(model):
         return torch.zeros(())
     likelihood, _ = _likelihood_and_link(model)
@@ -187,7 +202,10 @@ def item_noise(model: Model) -> Tensor:
 
 
 def _likelihood_and_link(model: Model) -> tuple[AnyLikelihood, DuelLink]:
-    """Returns the model's likelihood, ours for BoTorch's, and how it answers a duel."""
+    """Returns the model's likelihood, ours for BoTorch's, and its link of duels.
+
+    A model whose likelihood is none of preferences, or explains no duels, is refused.
+    """
     likelihood = _translated(getattr(model, "likelihood", None))
     try:
         if isinstance(likelihood, PreferenceLikelihood):
@@ -203,7 +221,10 @@ def _likelihood_and_link(model: Model) -> tuple[AnyLikelihood, DuelLink]:
 
 
 def check_unbatched(model: Model) -> None:
-    """Checks that a model is no batch; an ensemble may be given."""
+    """Refuses a batch of models where a table, a figure or a choice is of one model.
+
+    An ensemble is one model.
+    """
     if len(model.batch_shape) > 0 and not is_ensemble(model):
         raise BotorchPrefError(
             f"The model is a batch of shape {tuple(model.batch_shape)}; give each of "
@@ -212,9 +233,9 @@ def check_unbatched(model: Model) -> None:
 
 
 def checked_items(model: Model, X: Tensor | None) -> Tensor:
-    """Checks two items or more, ``n x d``: ``X``, or the points of the model.
+    """Returns the items that are to be ranked: ``X``, or the points of the model.
 
-    The model has no batches.
+    They are two or more, ``n x d``, and the model has no batches; else it is an error.
     """
     check_unbatched(check_one_to_one(model))
     items: Tensor | None = getattr(model, "datapoints", None) if X is None else X
@@ -238,7 +259,8 @@ def resolve_likelihoods(
     the blocks does not matter, and none means comparisons that are still to come.
     """
     chosen = _chosen(likelihood)
-    # Named for comparisons: of all. Named for another kind: of that kind alone.
+    # One that is named for comparisons serves every kind with the same class by
+    # default. One that is named for another kind is for that kind alone.
     shared = [chosen[Comparisons]] if Comparisons in chosen else []
     given_kinds = {type(block) for block in feedback}
     resolved: dict[type[Feedback], AnyLikelihood] = {}
@@ -265,7 +287,13 @@ def _kinds(
     likelihood: LikelihoodArgument,
     chosen: Mapping[type[Feedback], AnyLikelihood],
 ) -> dict[type[Feedback], Feedback | None]:
-    """Lists kinds of answers, comparisons first: those there are and those to come."""
+    """Lists the kinds of answers that need a likelihood, with their blocks.
+
+    Comparisons come first, for others share their likelihood. None stands for answers
+    that are still to come: comparisons of a model without answers, and the kinds of
+    which a user names the likelihood. One likelihood without a kind must explain some
+    of the answers, if there are any.
+    """
     blocks = {type(block): block for block in feedback}
     kinds: dict[type[Feedback], Feedback | None] = {}
     if Comparisons in blocks or not blocks:
@@ -290,7 +318,11 @@ def _names(kind: type[Feedback]) -> str:
 
 
 def engines() -> list[type[Any]]:
-    """Lists all registered classes of models with an engine of their own, by name."""
+    """Lists the registered classes of models that have an engine, by name.
+
+    For error messages and the table of engines: ensembles are left out, whose engines
+    are those of other classes.
+    """
     model_classes = (entry.cls for entry in registered_models())
     with_engine = (
         m for m in model_classes if isinstance(getattr(m, "engine", None), Engine)
@@ -349,7 +381,7 @@ class AnswerLikelihoods(ModuleDict):
         if kind.__name__ in self:
             return cast("AnyLikelihood", self[kind.__name__])
         for module in self.values():
-            # Duels of somebody who only ranked so far are heard with the same noise.
+            # Duels of somebody who only ranked so far have the noise of the rankings.
             likelihood = cast("AnyLikelihood", module)
             factors = likelihood.explains.get(kind)
             if factors is not None and engine.accepts(factors):
@@ -366,10 +398,15 @@ class AnswerLikelihoods(ModuleDict):
         distinct: DistinctPoints | None = None,
         num_covariates: int = 0,
     ) -> Factors:
-        """Makes the factors of all answers, in which those about one row are one.
+        """Makes the factors of all answers for an engine, in which equal rows are one.
 
-        They are about the distinct points, or without these about all datapoints, and
-        then about the weights of covariates.
+        Args:
+            data: The answers, merged where they are equal.
+            engine: Of the model; it does not take the factors of every likelihood.
+            distinct: The distinct points, which the rows are about; None for rows about
+                all datapoints, in batches about the first copy of each.
+            num_covariates: The weights of covariates, the columns of rows behind those
+                of the points.
         """
         count, place = data.datapoints.shape[-2], data.first_copies
         if distinct is not None:
@@ -380,6 +417,8 @@ class AnswerLikelihoods(ModuleDict):
             likelihood = self.likelihood_of(kind, engine)
             takes_counts = likelihood.explains[kind].takes_counts
             if answers.source.covariates is None:
+                # Likelihoods may have parameters of each datapoint: factors are made
+                # about all of them, and see the distinct ones then.
                 block = answers.block if takes_counts else answers.repeated
                 block_factors = _factors(likelihood, block, data.datapoints.shape[-2])
                 if distinct is not None:
@@ -390,6 +429,8 @@ class AnswerLikelihoods(ModuleDict):
                     block_factors.rows, num_points=count + num_covariates
                 )
             else:
+                # Equal points with other covariates are other options, so that factors
+                # are made about options, which then see points and weights.
                 options = answers.options if takes_counts else answers.repeated_options
                 points = options.points
                 option_likelihood = likelihood._of_options(points)

@@ -99,11 +99,12 @@ class CrowdKernel(Kernel):
         own: Kernel,
         reliability: ReliabilityKernel | None = None,
     ) -> None:
+        """Registers the parts, with each of which `CrowdPreferenceGP` computes."""
         super().__init__()
         self.shared, self.own, self.reliability = shared, own, reliability
 
     def scales(self, numbers: Tensor) -> Tensor:
-        """Returns the scales ``s`` of raters by number, ``batch_shape x n``."""
+        """Returns one over the noise deviation of each rater, ``batch_shape x n``."""
         if self.reliability is None:
             return torch.ones_like(numbers)
         return self.reliability.deviations(numbers).reciprocal()
@@ -111,7 +112,11 @@ class CrowdKernel(Kernel):
     def forward(
         self, x1: Tensor, x2: Tensor, diag: bool = False, **params: Any
     ) -> Tensor:
-        """See base class; points are ``batch_shape x n x (d + 1)``."""
+        """Computes the shared covariance, plus that of tastes for pairs of one rater.
+
+        Both are multiplied by the scales of the two raters. Points are ``batch_shape x
+        n x (d + 1)``, with the number of the rater in the last column.
+        """
         first, second = x1[..., :-1], x2[..., :-1]
         first_scale, second_scale = (self.scales(x[..., -1]) for x in (x1, x2))
         if diag:
@@ -187,6 +192,11 @@ class TasteKernel(Kernel):
         base_kernel: Kernel | None = None,
         seed: int = 0,
     ) -> None:
+        """Draws the factors ``B``, and registers them, the nugget and the scale.
+
+        All have normal priors: of the factors themselves, of the log odds of the nugget
+        and of the log of the scale, which start at about 1/2 and at 1.
+        """
         super().__init__()
         check_count("rank", rank, at_least=1)
         items = check_finite("items", check_points("items", items))
@@ -212,13 +222,22 @@ class TasteKernel(Kernel):
             register_prior(self, raw, NormalPrior(0.0, _LOG_SPREAD))
 
     def similarity(self, x1: Tensor, x2: Tensor) -> Tensor:
-        """Computes the similarity ``g`` of items, ``batch_shape x n x n'``."""
+        r"""Computes the similarity of items, ``batch_shape x n x n'``.
+
+        :math:`g(x, x') = (1 - \delta) k_0(x, x') + \delta 1[x = x']` with the nugget
+        :math:`\delta`, the share of an item that its features do not explain.
+        """
         same_item = (x1.unsqueeze(-2) == x2.unsqueeze(-3)).all(-1)
         base = dense_covariance(self.base_kernel, x1, x2)
         return (1 - self.nugget) * base + torch.where(same_item, self.nugget, 0.0)
 
     def factor_utilities(self, x: Tensor) -> Tensor:
-        """Computes the utilities ``v`` of items, ``batch_shape x n x R``."""
+        r"""Computes what each factor gives to items, ``batch_shape x n x R``.
+
+        With the learned ``factors`` ``B`` and :math:`L L' = g(Z, Z)` at the kernel's
+        own items ``Z`` that is :math:`v(x) = g(x, Z) L^{-T} B`: there it is ``L B``,
+        and elsewhere what the similarity ``g`` expects.
+        """
         if x.shape[-1] != self.items.shape[-1]:
             raise FeedbackError(
                 f"TasteKernel has items of {self.items.shape[-1]} features, and the "
@@ -232,7 +251,11 @@ class TasteKernel(Kernel):
     def forward(
         self, x1: Tensor, x2: Tensor, diag: bool = False, **params: Any
     ) -> Tensor:
-        """See base class; points are ``batch_shape x n x d`` items."""
+        r"""Computes the covariance of a taste, :math:`v(x)' v(x') + s^2 g(x, x')`.
+
+        The first part is by the factors, the second is the ``scale`` times the
+        similarity. Points are ``batch_shape x n x d`` items, without raters.
+        """
         first, second = self.factor_utilities(x1), self.factor_utilities(x2)
         if diag:
             similarity = (1 - self.nugget) * self.base_kernel(x1, x2, diag=True)
@@ -334,6 +357,10 @@ class CrowdPreferenceGP(EPPreferenceGP):
         likelihood: LikelihoodArgument = None,
         covar_module: CrowdKernel | None = None,
     ) -> None:
+        """Checks the shape of the points, and makes the default kernel of their items.
+
+        It has the two parts of a `CrowdKernel`, each over the columns before the last.
+        """
         check_points("datapoints", datapoints)
         if datapoints.dim() != 2 or datapoints.shape[-1] < 2:
             raise FeedbackError(
@@ -354,7 +381,11 @@ class CrowdPreferenceGP(EPPreferenceGP):
 
     @property
     def _crowd(self) -> _Crowd:
-        """The items and the raters of the data, found once for the same data."""
+        """The items and the raters of the data, found once for the same data.
+
+        Items stand in the order of their first points, and raters in that of their
+        numbers, in which these are searched.
+        """
         data = cast("TrainingSet", self._data)
         if self._crowd_cache is None or self._crowd_cache.data is not data:
             if data.batch_shape or self._is_differentiated:
@@ -371,16 +402,26 @@ class CrowdPreferenceGP(EPPreferenceGP):
         return self._crowd_cache
 
     def prior(self) -> UtilityPrior:
-        """Makes the prior of what all share, of items and weights of covariates."""
+        """Makes the prior of what all share, at the items and not at the points.
+
+        Tastes are in the noise of :meth:`factors`. Weights of covariates stand behind.
+        """
         items = self._crowd.items
         covar = dense_covariance(self.covar_module.shared, items)
+        # A constant mean is a view of its parameter, which others change in place.
         prior = UtilityPrior(items, self.mean_module(items).clone(), covar)
         weights = self._weight_prior
         return prior if weights is None else prior.with_weights(weights)
 
     def factors(self) -> Factors:
-        """Makes the factors of all answers about items, with tastes as shared noise."""
+        """Makes the factors of all answers about items, with tastes as shared noise.
+
+        The noise has a block for each rater: the prior covariance of the rater's taste
+        at all rows that the rater answered, and noise that rows of one answer share.
+        They are made anew at each call, for the kernel's parameters are in them.
+        """
         answer_factors, crowd = self._made_factors(), self._crowd
+        # Before the rows are about items, which do not say whose they are.
         buckets = [
             blocks for _, blocks in _blocks_of_raters(answer_factors.rows, crowd)
         ]
@@ -434,7 +475,10 @@ class CrowdPreferenceGP(EPPreferenceGP):
         return _conditioned_moments(self._conditioned(), self._without_shared(X))
 
     def _predict_with_weights(self, X: Tensor) -> Moments:
-        """See base class."""
+        """Predicts moments of utilities, and behind them of covariates' weights.
+
+        A weight has a prior of its own, and no rater's taste is in it.
+        """
         weights, about = cast("Tensor", self._weight_prior), self._without_shared(X)
         p, count = len(weights), len(self._crowd.items)
         rows = pad(weights, (count, 0)).expand(*about.shared.shape[:-2], -1, -1)
@@ -447,7 +491,15 @@ class CrowdPreferenceGP(EPPreferenceGP):
         return _conditioned_moments(self._conditioned(), with_weights)
 
     def _without_shared(self, X: Tensor) -> _TasteMoments:
-        """Computes what answers say of the tastes of points, before what all share."""
+        r"""Computes moments of utilities of items to raters, of tastes alone.
+
+        With the prior covariances :math:`\kappa` of the taste at a point with the rows
+        of the same rater, their forces ``a``, precision ``P`` and design ``A``, the
+        mean is :math:`m(x) + \kappa a` and the covariance :math:`k - \kappa P
+        \kappa'`. The pulls are :math:`g' = \kappa P A`: an error of the shared
+        utilities of the items moves the taste by :math:`-g'` times the error. What
+        answers say of the shared utilities, `_conditioned_moments` adds.
+        """
         items, terms = X[..., :-1], self._conditioned()
         scale = self.covar_module.scales(X[..., -1])
         mean = scale * self.mean_module(items)
@@ -459,6 +511,7 @@ class CrowdPreferenceGP(EPPreferenceGP):
         for part in () if terms is None else terms.tastes:
             place = torch.searchsorted(part.raters, number)
             place = place.clamp_max(len(part.raters) - 1)
+            # Raters of another bucket, or of none, get the coefficients 0.
             index, c = part.rows.indices[place], part.rows.coefficients[place]
             c = c * (part.raters[place] == number)[..., None, None]
             entries = taste_cross.gather(-1, index.flatten(-2)).unflatten(
@@ -473,7 +526,18 @@ class CrowdPreferenceGP(EPPreferenceGP):
         return _TasteMoments(mean, covar, shared, pulls)
 
     def group_moments(self, X: Tensor, raters: Tensor, weights: Tensor) -> Moments:
-        """See base class: no covariance of the utilities of all raters is made."""
+        """Computes moments of weighted sums of the utilities of some raters.
+
+        As the base class does, but without the covariance of the utilities of all of
+        them: what all share is summed by the weights, and tastes of different raters
+        are independent, so that theirs are added one by one. Columns of a rater before
+        the number, here a context, belong to the item.
+
+        Args:
+            X: ``batch_shape x q x d`` stimuli.
+            raters: Columns of each rater behind a stimulus, the number last, ``R x r``.
+            weights: ``R``.
+        """
         self.eval()
         kernel, columns = self.covar_module, raters.to(X)
         # A column of zeros, for there may be no others beside the rater's.
@@ -481,6 +545,7 @@ class CrowdPreferenceGP(EPPreferenceGP):
         contexts, place = torch.unique(contexts, dim=0, return_inverse=True)
         numbers, member = torch.unique(columns[:, -1], return_inverse=True)
         weights = weights.to(X) * kernel.scales(columns[:, -1])
+        # Weights by rater and context; one rater may be listed in several contexts.
         shares = X.new_zeros(len(numbers), len(contexts))
         shares = shares.index_put((member, place), weights, accumulate=True)
         items, total = at_raters(X, contexts[:, 1:]), shares.sum(0)
@@ -490,6 +555,7 @@ class CrowdPreferenceGP(EPPreferenceGP):
             return values.unflatten(-2, (-1, len(contexts)))
 
         def covariance(part: Kernel, products: Tensor) -> Tensor:
+            """Sums a kernel over pairs of contexts by the products of their weights."""
             matrix = parts(dense_covariance(part, items))
             matrix = matrix.unflatten(-1, (-1, len(contexts)))
             return torch.einsum("...qcrd,cd->...qr", matrix, products)
@@ -527,13 +593,18 @@ class CrowdPreferenceGP(EPPreferenceGP):
     @torch.inference_mode(False)
     @torch.no_grad()
     def _conditioned(self) -> _Terms | None:
-        """Computes what answers say, kept until they change; None without any."""
+        """Returns the posterior terms of what all share and of each rater's taste.
+
+        They are kept as long as the solution is the same, have no gradients, and are in
+        the precision of the prior; None without answers.
+        """
         solution = self.solution()
         if not isinstance(solution, GaussianSolution):
             return None
         if self._terms_cache is None or self._terms_cache[0] is not solution:
             noise = cast("NoiseBlocks", self.factors().noise)
             factor, prior = solution.factor, solution.prior
+            # Of rows less their prior mean, as forces are defined.
             shifts = solution.sites.shift - factor.tau * factor.rows.apply(
                 prior.mean.double()
             )
@@ -553,19 +624,26 @@ class CrowdPreferenceGP(EPPreferenceGP):
 
 
 def _conditioned_moments(terms: _Terms | None, about: _TasteMoments) -> Moments:
-    """Adds what answers say of ``t`` to moments that know it of tastes alone.
+    r"""Adds what answers say of the shared utility ``t`` to moments by tastes alone.
 
-    In the symbols of the module, with ``shared`` for ``k``, ``pulls`` for ``g'`` and
-    ``between`` for ``k_t(Z, Z)``: the mean gains ``k w``, and the covariance of
-    ``t(x)`` becomes the posterior one of ``t(x) - g' t(Z)``.
+    With the prior covariance ``k`` (``shared``) of ``t`` at the points and at the items
+    ``Z``, that of the items, ``K`` (``between``), and the solution's weights ``w`` and
+    precision ``M``, the mean gains ``k w``. An error of ``t`` at the items also moves
+    the taste, by :math:`-g'` (``pulls``) times the error. So the prior covariance
+    :math:`k_t`, which is in the moments, becomes the posterior one of ``t(x) - g'
+    t(Z)``, whose prior covariance with ``t(Z)`` is :math:`c = k - g' K`,
+
+    .. math:: k_t - g' k' - k g + g' K g - c M c'.
+
+    Without ``terms`` there are no answers, and nothing is added.
     """
     mean, covariance, shared, pulls = about
     if terms is not None:
         mean = mean + shared @ terms.weights
-        mixed, rest = pulls @ shared.mT, shared - pulls @ terms.between
+        mixed, cross = pulls @ shared.mT, shared - pulls @ terms.between
         covariance = covariance - mixed - mixed.mT
         covariance = covariance + pulls @ terms.between @ pulls.mT
-        covariance = covariance - rest @ terms.precision @ rest.mT
+        covariance = covariance - cross @ terms.precision @ cross.mT
     return Moments(mean.unsqueeze(0), covariance)
 
 
@@ -579,23 +657,30 @@ def _tastes(
     forces: Tensor,
     like: Tensor,
 ) -> _Tastes:
-    """Collects what is known of the tastes of a bucket of raters.
+    """Collects what predicts the tastes of a bucket of raters, from their rows.
 
-    All have the dtype of ``like``. The ``forces`` of all rows are ``m x 1``.
+    The precision of a rater's rows is ``P = (N + T^-1)^-1``, with the covariance ``N``
+    of the block of ``noise`` and the diagonal site precisions ``T``; computed as ``(I +
+    T N)^-1 T``, for sites may be 0, as those of padding are. The ``forces`` of all rows
+    of the data are ``m x 1``. Results have the dtype of ``like``.
     """
     tau = noise.take(factor.tau.unsqueeze(-1))
     inner = plus_identity(tau * noise.covariance)
     precision = torch.linalg.solve(inner, torch.diag_embed(tau.squeeze(-1)))
     rows = BlockRows.from_design(factor.rows, noise.rows)
     rows = replace(rows, coefficients=rows.coefficients.to(like))
-    pulls = noise.take(forces).squeeze(-1)
-    return _Tastes(raters, rows, pulls.to(like), precision.to(like))
+    rater_forces = noise.take(forces).squeeze(-1)
+    return _Tastes(raters, rows, rater_forces.to(like), precision.to(like))
 
 
 def _tastes_of(
     terms: _Terms | None, number: Tensor
 ) -> Iterator[tuple[tuple[Tensor, Tensor], Tensor, Tensor]]:
-    """Yields the rows of a rater, if there are any, with their forces and precision."""
+    """Yields the rows of the rater of this number, with their forces and precision.
+
+    There is one entry at most, and none of a number that the data have not. Rows are
+    indices of items with coefficients, each ``M x w``.
+    """
     for part in () if terms is None else terms.tastes:
         for place in (part.raters == number).nonzero().flatten():
             rows = part.rows.indices[place], part.rows.coefficients[place]
@@ -608,14 +693,17 @@ bucket follows one whose width is the second number or less."""
 
 
 def _blocks_of_raters(rows: SparseDesign, crowd: _Crowd) -> list[tuple[Tensor, Tensor]]:
-    """Groups raters with about as many answers: their places, and their rows.
+    """Groups raters with about as many answers, so that blocks need little padding.
 
-    These are ``R`` and ``R x M`` long, padded with the number of all rows.
+    Each group has the places of its ``R`` raters in the crowd, ascending, and those of
+    the rows of each among ``rows``, ``R x M`` long, in their order, padded with the
+    number of all rows. Every rater is in one group, with answers or without.
     """
     of_row = _raters_of_rows(rows, crowd)
     order = of_row.argsort(stable=True)
     count = torch.bincount(of_row, minlength=len(crowd.raters))
     first = (count.cumsum(0) - count)[of_row[order]]
+    # The place of each row among those of its rater.
     column = torch.arange(len(order), device=order.device) - first
     # A block has a row at least, which is padding of a rater without answers.
     widths = _bucket_widths(count.clamp_min(1))
@@ -640,13 +728,19 @@ def _bucket_widths(count: Tensor) -> Tensor:
     """
     widths: list[int] = []
     for size in count.unique().flip(0).tolist():
+        # The next bucket begins where blocks would be padded by a fifth, unless the
+        # present one is narrow already.
         if not widths or size < _SHARE * widths[-1] > _SHARE * _LEAST_WIDTH:
             widths.append(size)
     return count.new_tensor(widths[::-1])
 
 
 def _raters_of_rows(rows: SparseDesign, crowd: _Crowd) -> Tensor:
-    """Finds the place of the rater of each row, ``m`` long."""
+    """Finds the rater of each row, ``m`` places among the raters of the crowd.
+
+    The ``rows`` are about points, as they are before they see items. A row about points
+    of two raters is an error.
+    """
     # Weights of covariates stand behind the points, and have no rater.
     is_point = rows.indices < len(crowd.rater_of)
     raters = crowd.rater_of[torch.where(is_point, rows.indices, rows.indices[:, :1])]
@@ -661,10 +755,15 @@ def _raters_of_rows(rows: SparseDesign, crowd: _Crowd) -> Tensor:
 
 
 def _within_blocks(noise: NoiseBlocks, blocks: Tensor) -> Tensor:
-    """Takes noise that rows of one answer share, in blocks of raters, ``R x M x M``."""
+    """Moves the covariances of rows of one answer into blocks of raters, ``R x M x M``.
+
+    The rows of each block are ``blocks``, ``R x M``, of one bucket of raters: noise of
+    rows outside of these is left out.
+    """
     num_rows, width = noise.num_rows, blocks.shape[-1]
     row_places = torch.full((num_rows + 1,), -1, device=blocks.device)
     row_places[blocks.flatten()] = torch.arange(blocks.numel(), device=blocks.device)
+    # Padding has a place too, the last, but is no row.
     places = row_places[noise.rows]
     is_inside = (noise.rows < num_rows) & (places >= 0)
     places = places.clamp_min(0)

@@ -1,7 +1,7 @@
 r"""Curvature of a crowd's evidence in the noises of its raters.
 
-Rows are :math:`z = y + C w`: what is heard of items, in deviations of the rater's
-noise, and covariates of their weights. With :math:`E_u`, which picks the rows of a
+Rows are :math:`z = y + C w`: the utilities of items, in deviations of the rater's
+noise, and covariates times their weights. With :math:`E_u`, which picks the rows of a
 rater, a log noise moves the prior covariance :math:`K` of ``y`` by :math:`-\tfrac12
 (E_u K + K E_u)`, so that the evidence has the gradient
 
@@ -42,15 +42,17 @@ from botorch_pref.models.crowd import CrowdPreferenceGP
 
 
 class _Squares(NamedTuple):
-    """Products of the entries of two covariances, of the rows of each rater.
+    r"""Products of the entries of two posterior covariances, of the rows of each rater.
 
-    Of ``z`` with itself, of ``z`` with what is between it and ``y``, and of both with
-    each other: a block for each bucket of raters, ``b x k x k``.
+    With ``y`` and ``z`` of the module these are :math:`\Sigma^{zz} \circ
+    \Sigma^{zz}`, :math:`\Sigma^{zz} \circ \Sigma^{zy}` and :math:`\Sigma^{zy} \circ
+    \Sigma^{yz} + \Sigma^{zz} \circ \Sigma^{yy}`: a block for each bucket of raters,
+    ``b x k x k``.
     """
 
     rows: list[Tensor]
     mixed: list[Tensor]
-    heard: list[Tensor]
+    utilities: list[Tensor]
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,14 +60,14 @@ class _Response:
     """Response to the noises: moments of ``m`` rows, and the slopes of their sites.
 
     ``covariates`` is ``C`` and ``between`` is the posterior covariance of ``z`` with
-    the weights, ``m x p``; ``weight_covar`` is that of these, and ``heard`` are the
-    means of ``y``.
+    the weights, ``m x p``; ``weight_covar`` is that of these, and ``utility_mean`` are
+    the means of ``y``.
     """
 
     solution: GaussianSolution
     mean: Tensor
     variance: Tensor
-    heard: Tensor
+    utility_mean: Tensor
     covariates: Tensor
     between: Tensor
     weight_covar: Tensor
@@ -75,7 +77,12 @@ class _Response:
 
     @classmethod
     def from_model(cls, model: CrowdPreferenceGP, solution: GaussianSolution) -> Self:
-        """Collects what does not depend on the rater."""
+        r"""Collects posterior moments of rows, at the present noises of all raters.
+
+        With ``y``, the part of the rows ``z`` that utilities make, ``c`` the covariates
+        of rows and ``b`` the covariance of ``z`` with their weights: :math:`\Sigma^{zy}
+        = \Sigma^{zz} - b c'`, and :math:`\Sigma^{yy}` likewise from both sides.
+        """
         factors = cast("ScalarFactors", in_double(model.factors()))
         factor, (_, prior_mean, covar) = solution.factor, solution.prior.in_double()
         start = len(covar) - model.num_covariates
@@ -95,7 +102,7 @@ class _Response:
             yy = zy - c @ b.mT + c @ weight_covar @ c.mT
             squares.rows.append(zz.square())
             squares.mixed.append(zz * zy)
-            squares.heard.append(zy * zy.mT + zz * yy)
+            squares.utilities.append(zy * zy.mT + zz * yy)
         arguments = mean, variance, factor.tau, solution.sites.shift
         is_resolved = torch.ones_like(mean, dtype=torch.bool)
         return cls(
@@ -112,7 +119,13 @@ class _Response:
         )
 
     def of_noises(self, rater: Tensor, raters: Tensor) -> Tensor:
-        """Computes changes of the terms of rows in the gradient, ``m x R``.
+        r"""Computes derivatives in log noises of each row's share of a gradient.
+
+        A rater's rows sum to the derivative of the log evidence in the rater's log
+        noise; the share of a row is :math:`-\tfrac12 (a E[y] - \tau \Sigma^{yz})` with
+        its force :math:`a = \nu - \tau E[z]`. Moments change first while the sites
+        stay, then the sites react, and the product rule joins the changes of the four
+        factors. The result is ``m x R``.
 
         Args:
             rater: Of each row, ``m`` numbers.
@@ -121,41 +134,59 @@ class _Response:
         tau, nu = self.solution.factor.tau, self.solution.sites.shift
         force, tau = (nu - tau * self.mean).unsqueeze(-1), tau.unsqueeze(-1)
         moving = (rater.unsqueeze(-1) == raters).to(tau)
-        heard, pulled = self.heard.unsqueeze(-1), tau * moving
+        y_mean, moving_tau = self.utility_mean.unsqueeze(-1), tau * moving
         overlap = (self.covariates * self.between).sum(-1)
-        of_heard = self.variance - overlap
+        cross_variance = self.variance - overlap
         spread = ((self.covariates @ self.weight_covar) * self.covariates).sum(-1)
-        alone = (2 * of_heard - overlap + spread).unsqueeze(-1)
-        of_heard = of_heard.unsqueeze(-1)
+        # Variances of y and covariances of y with z, of each row.
+        diagonal = (2 * cross_variance - overlap + spread).unsqueeze(-1)
+        cross_variance = cross_variance.unsqueeze(-1)
+        # E[z] and var z, while sites stay; then with their reaction.
         moved = -0.5 * (
-            moving * heard
-            - self._rows_times(pulled * heard)
-            + self._heard(moving * force)
+            moving * y_mean
+            - self._rows_times(moving_tau * y_mean)
+            + self._cross_times(moving * force)
         )
-        widened = self._within(self.squares.mixed, pulled) - moving * of_heard
+        widened = (
+            self._blocks_times(self.squares.mixed, moving_tau) - moving * cross_variance
+        )
         mean, variance = self._with_reaction(moved, widened)
         of_tau, of_force = self._site_changes(mean, variance)
+        # E[y] and cov(y, z) of each row, with the reaction.
         of_y = -0.5 * (
-            moving * heard
-            - self._heard(pulled * heard, transposed=True)
-            + self._heard_twice(moving * force)
-        ) + self._heard(of_force, transposed=True)
-        of_square = -0.5 * (moving * alone - self._within(self.squares.heard, pulled))
+            moving * y_mean
+            - self._cross_times(moving_tau * y_mean, transposed=True)
+            + self._utilities_times(moving * force)
+        ) + self._cross_times(of_force, transposed=True)
+        of_cross = -0.5 * (
+            moving * diagonal - self._blocks_times(self.squares.utilities, moving_tau)
+        )
         mixed = [square.mT for square in self.squares.mixed]
-        of_square = of_square - self._within(mixed, of_tau)
+        of_cross = of_cross - self._blocks_times(mixed, of_tau)
         forces = of_force - tau * mean
         return -0.5 * (
-            forces * heard + force * of_y - of_tau * of_heard - tau * of_square
+            forces * y_mean + force * of_y - of_tau * cross_variance - tau * of_cross
         )
 
     def _with_reaction(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
-        """Adds to changes of moments, ``m x R`` each, those that sites make."""
+        r"""Adds to changes of row moments, ``m x R`` each, those that sites make.
+
+        Sites move with the moments of their rows, and move these in turn: the changes
+        solve :math:`d\mu = \partial\mu + \Sigma f` and :math:`dv = \partial v -
+        (\Sigma \circ \Sigma) d\tau`, where the forces :math:`f` and precisions
+        :math:`d\tau` are linear in :math:`d\mu` and :math:`dv`.
+        """
+        # In posterior deviations: the solver compares means with variances.
         scale = torch.cat([self.variance.sqrt(), self.variance])
 
         def lacking(scaled: Tensor) -> Tensor:
+            """Subtracts from changes those that sites make of them, in these units."""
             changes = (scaled * scale).mT.chunk(2)
             of_tau, of_force = self._site_changes(*changes)
-            more = self._rows_times(of_force), -self._within(self.squares.rows, of_tau)
+            more = (
+                self._rows_times(of_force),
+                -self._blocks_times(self.squares.rows, of_tau),
+            )
             return scaled - torch.cat(more).mT / scale
 
         right = torch.cat([mean, variance]).mT / scale
@@ -164,7 +195,12 @@ class _Response:
         return of_mean, of_variance
 
     def _site_changes(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
-        """Computes changes of precisions and forces of matching sites, ``m x R``."""
+        r"""Computes changes of sites from those of moments of their rows, ``m x R``.
+
+        The slopes of new precisions and shifts are in means, variances, and former
+        precisions and shifts; a site that stays a match solves two equations. Returned
+        are :math:`d\tau` and the force :math:`d\nu - E[z] d\tau`.
+        """
         (a, b), (c, d), (tau_tau, nu_tau), (tau_nu, nu_nu) = (
             (tau.unsqueeze(-1), nu.unsqueeze(-1)) for tau, nu in self.slopes[:4]
         )
@@ -178,21 +214,30 @@ class _Response:
         r"""Multiplies :math:`\Sigma^{zz}` by values of rows, ``m x R``."""
         return self.solution.factor.covariance_times(values)
 
-    def _heard(self, values: Tensor, transposed: bool = False) -> Tensor:
-        r"""Multiplies :math:`\Sigma^{zy}` or its transpose by values, ``m x R``."""
+    def _cross_times(self, values: Tensor, transposed: bool = False) -> Tensor:
+        r"""Multiplies :math:`\Sigma^{zy}` or its transpose by values, ``m x R``.
+
+        It is the covariance of rows ``z`` with ``y``, their part without covariates.
+        """
         left, right = self.between, self.covariates
         if transposed:
             left, right = right, left
         return self._rows_times(values) - left @ (right.mT @ values)
 
-    def _heard_twice(self, values: Tensor) -> Tensor:
-        r"""Multiplies :math:`\Sigma^{yy}` by values of rows, ``m x R``."""
+    def _utilities_times(self, values: Tensor) -> Tensor:
+        r"""Multiplies :math:`\Sigma^{yy}` by values of rows, ``m x R``.
+
+        It is the covariance of ``y``, the part of rows without covariates.
+        """
         weights = self.weight_covar @ (self.covariates.mT @ values)
         weights = weights - self.between.mT @ values
-        return self._heard(values) + self.covariates @ weights
+        return self._cross_times(values) + self.covariates @ weights
 
-    def _within(self, squares: list[Tensor], values: Tensor) -> Tensor:
-        """Multiplies blocks of the rows of each rater by values, ``m x R``."""
+    def _blocks_times(self, squares: list[Tensor], values: Tensor) -> Tensor:
+        """Multiplies a matrix with a block for each rater's rows by values, ``m x R``.
+
+        Entries between two raters, which are small, count as zero.
+        """
         total = torch.zeros_like(values)
         for part, square in zip(self.parts, squares, strict=True):
             total = part.put(square @ part.take(values), total)
@@ -208,10 +253,12 @@ _AT_ONCE = 64
 def crowd_noise_curvature(model: CrowdPreferenceGP) -> Tensor | None:
     """Computes the Hessian of the log evidence in the raters' log noises, ``R x R``.
 
-    None where answers share noise or have sites of negative precision.
+    From it a table of raters tells whose noise differs. It is right but for squares of
+    covariances between two raters. None where answers share noise or have sites of
+    negative precision, and where the model has no such noises or no answers.
 
     Args:
-        model: Has a `ReliabilityKernel`.
+        model: Its kernel has a `ReliabilityKernel`, of ``R`` raters.
     """
     solution, kernel = model.solution(), model.covar_module.reliability
     if kernel is None or not isinstance(solution, GaussianSolution):
@@ -221,10 +268,12 @@ def crowd_noise_curvature(model: CrowdPreferenceGP) -> Tensor | None:
     response = _Response.from_model(model, solution)
     rater, is_listed = kernel.places(model.raters_of_rows())
     count = len(kernel.raters)
+    # Rows of raters whose noise is not learned go to a last line, which is dropped.
     rater = torch.where(is_listed, rater, count)
     hessian = response.mean.new_zeros(count + 1, count)
     for raters in torch.arange(count, device=rater.device).split(_AT_ONCE):
         hessian[:, raters] = hessian[:, raters].index_add(
             0, rater, response.of_noises(rater, raters)
         )
+    # Neglected covariances of raters leave it not quite symmetric.
     return 0.5 * (hessian[:-1] + hessian[:-1].mT)

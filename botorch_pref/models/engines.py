@@ -137,6 +137,7 @@ class SkewPreferenceGP(PreferenceGP):
         seed: int = 0,
         exact_evidence: bool = False,
     ) -> None:
+        """Makes the model, with an engine of its own that has these settings."""
         super().__init__(
             datapoints,
             comparisons,
@@ -156,12 +157,13 @@ _EXPLAINED = 1e-6
 
 @torch.no_grad()
 def spread_places(kernel: Kernel, points: Tensor, count: int) -> Tensor:
-    """Finds the places, ``batch_shape x count``, of points that tell most of others.
+    """Chooses points that tell most of all others, to be inducing points.
 
-    The next point is the one with the largest prior variance given those before it
-    (Burt et al. 2020), as in BoTorch's ``GreedyVarianceReduction``, without the
-    covariance of all points. Once all others are explained, the choice begins anew
-    among them: hyper-parameters may be others later.
+    Returned are their places among ``points``, ``batch_shape x count``. The next point
+    is the one with the largest prior variance given those before it (Burt et al. 2020),
+    as in BoTorch's ``GreedyVarianceReduction``: a pivoted Cholesky factorisation, of
+    which only the chosen columns are made. Once all others are explained, the choice
+    begins anew among them: hyper-parameters may be others later.
     """
     prior = kernel(points, diag=True)
     variance, factor = prior.clone(), points.new_zeros(*prior.shape, count)
@@ -171,6 +173,7 @@ def spread_places(kernel: Kernel, points: Tensor, count: int) -> Tensor:
     for number in range(count):
         explained = variance.amax(-1, keepdim=True) <= threshold
         if bool(explained.any()):
+            # Points that are taken keep a variance of 0, and so are not taken twice.
             factor = torch.where(explained.unsqueeze(-1), 0.0, factor)
             variance = torch.where(
                 explained, prior.masked_fill(is_taken, 0.0), variance
@@ -238,6 +241,11 @@ class SparsePreferenceGP(PreferenceGP):
         input_transform: InputTransform | None = None,
         num_inducing: int = 256,
     ) -> None:
+        """Makes the model, and chooses inducing points at the hyper-parameters' start.
+
+        Only the inducing points are in a ``state_dict``, not the datapoints that they
+        were chosen for.
+        """
         check_count("num_inducing", num_inducing, at_least=1)
         super().__init__(
             datapoints,
@@ -267,6 +275,7 @@ class SparsePreferenceGP(PreferenceGP):
                 "A model without datapoints has nothing to choose inducing points "
                 "from; pass datapoints=."
             )
+        # Chosen among transformed points, and kept as they were before the transform.
         points, distinct = self.transformed_points(), self._distinct
         first = datapoints if distinct is None else datapoints[distinct.first]
         self._chosen_for, self.inducing_points = datapoints.detach(), None
@@ -279,7 +288,10 @@ class SparsePreferenceGP(PreferenceGP):
     ) -> None:
         """Takes the inducing points of a state; where all points are seen, none.
 
-        There may be another number of them, as a model has that was conditioned.
+        PyTorch calls it for this module, with a copy of the state that may be changed.
+        There may be another number of points in it, as a model has that was
+        conditioned. PyTorch would refuse that of a buffer, so that the buffer becomes
+        the state's first.
         """
         name, datapoints = f"{prefix}inducing_points", self.datapoints
         if datapoints is None or self.inducing_points is None:
@@ -294,9 +306,10 @@ class SparsePreferenceGP(PreferenceGP):
 
     @property
     def num_data(self) -> int:
-        """The number of inducing points, which is the same in every process.
+        """The number of inducing points, by which the loss of a fit is divided.
 
-        Without any, where every point is seen, it is the number of other models.
+        Processes that share answers have the same, and so the same loss. Without
+        inducing points, where every point is seen, it is the number of other models.
         """
         return super().num_data if self.inducing_points is None else self.num_inducing
 
@@ -314,6 +327,10 @@ class SparsePreferenceGP(PreferenceGP):
         return super().solution()
 
     def _check_share(self) -> None:
+        """Refuses a model without answers whose engine adds up those of processes.
+
+        It would not solve, and the others would wait for it.
+        """
         if getattr(self.engine, "shared", False) and not self.feedback:
             raise BotorchPrefError(
                 "This process has no answers to share; give it some of those of the "
@@ -321,9 +338,10 @@ class SparsePreferenceGP(PreferenceGP):
             )
 
     def prior(self) -> UtilityPrior:
-        """See base class; by way of inducing points, if there are any.
+        """Makes the prior by way of inducing points, if there are any.
 
-        Another engine that somebody gave the model sees all points.
+        These are chosen anew first where the datapoints are others than those that they
+        were chosen for. Another engine that somebody gave the model sees all points.
         """
         datapoints = self.datapoints
         chosen_for = self._chosen_for
@@ -354,7 +372,11 @@ class SparsePreferenceGP(PreferenceGP):
         return [*super()._state(), *([] if inducing is None else [inducing.detach()])]
 
     def _go_on_from(self, before: Self, new_data: TrainingSet) -> None:
-        """Adds the points of further answers to the inducing points."""
+        """Adds the points of further answers to the inducing points.
+
+        So the copy's prior has them before the engine goes on, and look-ahead has
+        derivatives in them.
+        """
         if before.datapoints is not None and self.datapoints is not None:
             self._chosen_for = self.datapoints.detach()
         if before.inducing_points is not None:
@@ -366,7 +388,8 @@ class SparsePreferenceGP(PreferenceGP):
 def engine_table() -> str:
     """Writes a Markdown table of engines: a row for each likelihood of an answer.
 
-    Kinds that have a likelihood by default come first.
+    The documentation has it, and a test compares both. Kinds that have a likelihood by
+    default come first.
 
     ``python -c "from botorch_pref.models import engine_table; print(engine_table())"``
     prints it.

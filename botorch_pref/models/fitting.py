@@ -108,15 +108,18 @@ class PreferenceMarginalLogLikelihood(MarginalLogLikelihood):
         return self.with_priors(self.model.log_evidence())
 
     def with_priors(self, objective: Tensor) -> Tensor:
-        """Adds the log priors of hyper-parameters to evidences, ``batch_shape``."""
-        # Likelihoods have parameters of each item, such as thresholds, in no batch.
+        """Adds the log priors of hyper-parameters to evidences, ``batch_shape``.
+
+        Priors of a module without batches, such as thresholds of each item, count in
+        every element of the batch; others in their own.
+        """
         batches = objective.shape
         priors = cast("Callable[[], Iterable[Any]]", self.model.named_priors)
         # A kernel that is a part of two others has its priors once.
         terms = {(module, at): prior for _, module, prior, at, _ in priors()}
         for (module, closure), prior in terms.items():
             log_prior = prior.log_prob(closure(module))
-            # A kernel says its batch slowly, which one model does not have.
+            # Not asked of one model: a kernel's batch shape takes long to compute.
             own_batch = batches and getattr(module, "batch_shape", batches)
             batch_terms = log_prior.reshape(*log_prior.shape[: len(own_batch)], -1)
             objective = objective + batch_terms.sum(-1)
@@ -144,9 +147,12 @@ def fit(
     optimizer_kwargs: dict[str, Any] | None = None,
     **arguments: Any,
 ) -> MarginalLogLikelihood:
-    """Fits as BoTorch does, by a method of ours where its user leaves that open.
+    """Fits hyper-parameters for ``fit_gpytorch_mll``, mostly by a method of ours.
 
-    A closure, an ``optimizer`` or keywords of one say how to fit.
+    A closure, an ``optimizer`` or keywords of one say how to fit, and are BoTorch's to
+    use. Without them Newton's method minimises if second derivatives are known, and
+    L-BFGS in coordinates of the priors if not. Attempts, restarts from draws of the
+    priors and warnings are BoTorch's.
 
     Args:
         mll: The objective of a `PreferenceGP`.
@@ -165,6 +171,7 @@ def fit(
     handler = arguments.pop("warning_handler", DEFAULT_WARNING_HANDLER)
 
     def note(warning: WarningMessage) -> bool:
+        """Keeps warnings that make an attempt fail, for the error message."""
         harmless: bool = handler(warning)
         if not harmless:
             complaints.append(str(warning.message))
@@ -226,12 +233,16 @@ class MinimizerByPriors:
     """
 
     def __init__(self, mll: PreferenceMarginalLogLikelihood) -> None:
+        """Computes the coordinates, by the priors at the present parameters.
+
+        They are the raw parameters themselves where these are bounded or many.
+        """
         raw_parameters, bounds = get_parameters_and_bounds(mll)
         raw = [value for value in raw_parameters.values() if value.requires_grad]
         count = sum(value.numel() for value in raw)
         ends: Any = chain.from_iterable(bounds.values())
         self._root = np.eye(count)
-        # Bounds are of single parameters.
+        # A bound of one parameter is no bound of one other coordinate.
         if count <= _MOST_COORDINATES and not any(map(math.isfinite, ends)):
             self._root = _root_of_priors(mll, raw)
         self._num_data = mll.model.num_data
@@ -242,7 +253,10 @@ class MinimizerByPriors:
     def __call__(
         self, fun: Callable[[Array], Any], x0: Array, **options: Any
     ) -> OptimizeResult:
-        """Minimises as a method of ``scipy.optimize.minimize`` does.
+        """Minimises as a method of ``scipy.optimize.minimize``, which calls it.
+
+        L-BFGS moves in coordinates ``c`` of ``x = x0 + root c`` and sees the loss in
+        nats, so that the tolerances mean the same for any number of data.
 
         Args:
             fun: The loss, per datum.
@@ -259,6 +273,7 @@ class MinimizerByPriors:
 
         bounds = options.get("bounds")
         if bounds is not None:
+            # The root is the identity then, unless all of them are infinite.
             bounds = bounds - x0[:, None]
         result = minimize(
             in_nats,
@@ -275,9 +290,10 @@ class MinimizerByPriors:
 def _root_of_priors(
     mll: PreferenceMarginalLogLikelihood, raw: Sequence[Tensor]
 ) -> Array:
-    """Computes a square root of the inverse curvature of log priors in raw parameters.
+    """Computes a root of the inverse curvature of log priors in raw parameters.
 
-    It is 1 where priors are flat or not concave.
+    Its columns, ``p x p``, are directions in which a step of 1 is about a deviation of
+    the prior. Where priors are flat or not concave, the curvature counts as 1.
     """
     with torch.enable_grad():
         like = raw[0].new_zeros(mll.model.batch_shape)
@@ -300,7 +316,12 @@ def _root_of_priors(
 
 
 def _newton_closure(mll: Any) -> NewtonClosure | None:
-    """Makes the closure of an objective; None if second derivatives are unknown."""
+    """Makes the closure for Newton's method; None where L-BFGS is to fit.
+
+    Second derivatives are known in the raw scales of a stationary kernel, without
+    bounds, of one model in double precision with answers and without covariates. They
+    save time for few scales, and for few rows, no more than points.
+    """
     model, (raw_parameters, bounds) = mll.model, get_parameters_and_bounds(mll)
     parameters = {
         name: raw for name, raw in raw_parameters.items() if raw.requires_grad
@@ -320,6 +341,7 @@ def _newton_closure(mll: Any) -> NewtonClosure | None:
     if rows.num_rows > min(MOST_ROWS, len(points)):
         return None
     kernel = RowKernel(model.covar_module, points, rows.indices, rows.coefficients)
+    # Noise or a mean that is learned too has no second derivatives here.
     if not {*map(id, parameters.values())} <= {*map(id, kernel.raw_scales)}:
         return None
     return NewtonClosure(mll, parameters, kernel)
@@ -340,16 +362,21 @@ class NewtonClosure:
     def __init__(
         self, mll: Any, parameters: dict[str, Tensor], kernel: RowKernel
     ) -> None:
+        """Keeps the parts; parameters stay in the order in which a fit has them."""
         self._mll, self._kernel, self._raw = mll, kernel, [*parameters.values()]
         self._places = kernel.places(self._raw)
         self.hessian: Array | None = None
         self._wants_hessian = True
 
     def __call__(self, **_: Any) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Computes the loss and its gradient, as BoTorch takes them.
+        """Computes the loss per datum and its gradient, as BoTorch takes them.
 
-        Priors and transforms of scales are taken to be of each scale by itself.
+        It also sets ``hessian``. With the log scales :math:`l(r)` of raw parameters
+        ``r`` that is :math:`l' l'` times the second derivatives in ``l``, and on the
+        diagonal the second derivatives of priors and of ``l``: these are taken to be of
+        each scale by itself. Where none are known, autograd gives the gradient.
         """
+        # A graph takes time, and is needed only where the last call had no Hessian.
         count, has_graph = self._mll.model.num_data, self.hessian is None
         with torch.set_grad_enabled(has_graph):
             solution = self._mll.model.evidence_solution()
@@ -359,7 +386,7 @@ class NewtonClosure:
         if derivatives is None:
             self.hessian = None
             if not has_graph:
-                return self()
+                return self()  # once more, now with a graph
             loss = -self._mll.with_priors(solution.log_evidence).sum() / count
             return loss.detach(), torch.autograd.grad(loss, self._raw)
         first, second = derivatives
@@ -383,17 +410,21 @@ class NewtonClosure:
     def minimize(
         self, fun: Callable[[Array], Any], x0: Array, **options: Any
     ) -> OptimizeResult:
-        """Minimises as SciPy's methods do, by Newton's steps if there are any.
+        """Minimises as a method of ``scipy.optimize.minimize``, by Newton's steps.
+
+        Where second derivatives are not known, or Newton's method finds no optimum,
+        L-BFGS goes on from there, without second derivatives.
 
         Args:
-            fun: The loss, which calls this closure.
+            fun: The loss, which calls this closure, and so sets ``hessian``.
             x0: Raw scales to start from.
             options: The gradient, ``jac``, and what does not concern the method.
         """
         jac: Callable[[Array], Array] = options["jac"]
 
         def evaluate(x: Array) -> Evaluation:
-            # BoTorch writes the next gradient into the same array.
+            # The loss first, for it sets the Hessian. BoTorch writes the next gradient
+            # into the same array.
             return Evaluation(float(fun(x)), jac(x).copy(), self.hessian)
 
         self._wants_hessian = True
@@ -432,9 +463,11 @@ _ENOUGH, _POOR, _GOOD = 0.1, 0.25, 0.75
 def minimize_by_newton(
     evaluate: Callable[[Array], Evaluation], x: Array, current: Evaluation
 ) -> OptimizeResult:
-    """Minimises by Newton's method in a trust region of radius 1 at first.
+    """Minimises by Newton's method in a trust region (Nocedal and Wright, alg. 4.1).
 
-    The last step is taken without a look at the function there.
+    The radius is 1 at first. It shrinks where a step gains little of what the quadratic
+    model promises, and grows where the model is good and the step was as long as it may
+    be. The last step is taken without a look at the function there.
 
     Args:
         evaluate: Not a number where there is no value; then a step was too long.
@@ -476,7 +509,12 @@ def minimize_by_newton(
 
 
 def _step(evaluation: Evaluation, radius: float) -> tuple[Array, float]:
-    """Finds the best step of bounded length by the quadratic model, and its gain."""
+    """Finds the best step of at most ``radius`` by the quadratic model, and its gain.
+
+    It is :math:`-(H + s I)^{-1} g` with the least ``s`` of 0 or more for which ``H + s
+    I`` is positive definite and the step is not too long. The gain, in units of the
+    function, is positive. A Hessian of None counts as the identity.
+    """
     hessian = (
         np.eye(len(evaluation.gradient))
         if evaluation.hessian is None
