@@ -100,16 +100,17 @@ def _run(given: dict[str, Any]) -> None:
 
 
 def _make_parser() -> argparse.ArgumentParser:
-    """Makes the parser of ``python -m botorch_pref``."""
+    """Makes the parser of the command line without a further command."""
+    from botorch_pref.commands import program
     from botorch_pref.simulation.problems import PROBLEM_NAMES
 
     parser = argparse.ArgumentParser(
-        prog="python -m botorch_pref",
+        prog=program(),
         description="Optimise a function that a simulated judge alone knows, by "
         "questions of four options to rank (the default), or explain real choices "
         "(--data). "
-        "To ask a person, on a page: python -m botorch_pref serve --help. "
-        "To rank items by many answers: python -m botorch_pref rank --help.",
+        "To ask a person, on a page: %(prog)s serve --help. "
+        "To rank items by many answers: %(prog)s rank --help.",
         argument_default=argparse.SUPPRESS,
     )
     add = parser.add_argument

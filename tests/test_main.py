@@ -1,6 +1,8 @@
 import json
 import re
+import runpy
 import signal
+import sys
 import tomllib
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -267,3 +269,33 @@ def test_the_console_script_does_what_the_module_does(
             assert capsys.readouterr() == printed
     finally:
         signal.signal(signal.SIGINT, handler)
+
+
+def test_the_usage_names_the_program_that_was_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = EntryPoint("", "botorch_pref.__main__:run", "console_scripts").load()
+    # As in a new interpreter, it is imported when it runs.
+    monkeypatch.delitem(sys.modules, "botorch_pref.__main__")
+
+    def run_module() -> None:
+        runpy.run_module("botorch_pref", run_name="__main__", alter_sys=True)
+
+    for path, program, start in (
+        (str(tmp_path / "botorch-pref"), "botorch-pref", script),
+        ("botorch-pref", "botorch-pref", script),
+        ("", "python -m botorch_pref", run_module),
+        # Of another program that runs the command line in its own process.
+        (str(tmp_path / "lab.py"), "python -m botorch_pref", script),
+    ):
+        for command in ((), ("serve",), ("rank",)):
+            monkeypatch.setattr("sys.argv", [path, *command, "--help"])
+            with pytest.raises(SystemExit) as end:
+                start()
+            assert end.value.code == 0
+            printed = " ".join(capsys.readouterr().out.split())
+            called = " ".join([program, *command])
+            assert printed.startswith(f"usage: {called} [-h]"), f"by {path!r}"
+            if not command:
+                for further in ("serve", "rank"):
+                    assert f": {program} {further} --help." in printed

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from joblib import Parallel, delayed, parallel_config
 
 from botorch_pref.acquisition import informative_pairs
+from botorch_pref.commands import program
 from botorch_pref.commands.boards import (
     BOARD_FILE,
     RATERS_FILE,
@@ -357,7 +358,7 @@ def _notes_on_ranking(
 def _make_parser() -> argparse.ArgumentParser:
     """Makes the parser of ``rank``."""
     parser = argparse.ArgumentParser(
-        prog="python -m botorch_pref rank",
+        prog=f"{program()} rank",
         description="Rank items by a file of answers, whose layout is recognised by "
         "its columns and told: winners and losers; two items and who won, by name, "
         "side, number or scores; matrices of wins; rankings, and the best and worst of "

@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 # This module imports what is there at once, so that it can print before the rest is.
+from botorch_pref.commands import program
 
 
 def serve(argv: Sequence[str]) -> None:
@@ -38,7 +39,7 @@ def serve(argv: Sequence[str]) -> None:
 def _make_parser() -> argparse.ArgumentParser:
     """Makes the parser of ``serve``."""
     parser = argparse.ArgumentParser(
-        prog="python -m botorch_pref serve",
+        prog=f"{program()} serve",
         description="Ask people the questions of an experiment, on a page for the "
         "phone and the desk.",
     )
