@@ -60,7 +60,11 @@ class Feedback(ABC):
     counted: ClassVar[Mapping[str | None, tuple[str, ...]]] = {}
 
     def __post_init__(self) -> None:
-        """Copies the tensors and checks all fields, counts and covariates last."""
+        """Copies the tensors, integers as ``long``, and checks all fields.
+
+        Counts and covariates come last: their shapes are compared with those of answers
+        that `_check` has found right.
+        """
         for name, value in self._tensors().items():
             if value.layout is not torch.strided or value.is_meta:
                 raise FeedbackError(
@@ -106,7 +110,7 @@ class Feedback(ABC):
         return [v.shape[: self.answer_dim(n)] for n, v in self._tensors().items()]
 
     def answer_dim(self, name: str) -> int:
-        """Returns the dimension of a field that counts answers, from the end."""
+        """Returns the dimension along which a field has its answers, from the end."""
         if name in self.deep_fields:
             return -3
         return -2 if name in self.wide_fields else -1
@@ -162,6 +166,7 @@ class Feedback(ABC):
         return torch.cat([p.expand(*batch, p.shape[-1]) for p in parts], dim=-1)
 
     def _counts(self, name: str | None, fields: tuple[str, ...]) -> Tensor:
+        """Returns the counts of one of `tables`; without any, ones, ``m`` long."""
         counts = None if name is None else getattr(self, name)
         if counts is not None:
             return cast("Tensor", counts)
@@ -296,6 +301,7 @@ class Feedback(ABC):
             for name in (*names, *([count] if count else [])):
                 value = getattr(self, name)
                 if value is not None:
+                    # All of the dimensions behind that of the answers.
                     behind = (slice(None),) * (-1 - self.answer_dim(name))
                     value = value[(..., places, *behind)] if size else None
                 columns[name] = value
@@ -303,6 +309,8 @@ class Feedback(ABC):
 
     def repeated(self, most: int) -> Self:
         """Repeats answers as many times as each counts, without counts.
+
+        Likelihoods that see answers one by one take them so.
 
         Raises:
             FeedbackError: There are more than ``most`` rows, or elements of a batch
@@ -330,7 +338,10 @@ class Feedback(ABC):
         return self._replaced(without).take(*places)
 
     def placed(self, datapoints: Tensor) -> tuple[Tensor, Self]:
-        """Appends datapoints that the answers need, and returns the answers too.
+        """Appends datapoints that a model needs for answers, and notes them in these.
+
+        Most answers need none: both come back as they are. Stops on lines are compared
+        with other positions, which are datapoints behind all others.
 
         Args:
             datapoints: ``batch_shape x n x d``, those that the answers are about.
@@ -408,6 +419,7 @@ class Feedback(ABC):
             )
         blocks = _with_equal_covariates(self, other)
         columns = blocks[0]._columns(), blocks[1]._columns()
+        # Where one block has counts, each answer of the other counts once.
         for count, fields in self.counted.items():
             if any(block_columns[str(count)] is not None for block_columns in columns):
                 for block, block_columns in zip(blocks, columns, strict=True):
@@ -420,7 +432,11 @@ class Feedback(ABC):
         )
 
     def _joined(self, name: str, first: Any, second: Any) -> Any:
-        """Joins a field of two blocks."""
+        """Joins a field of two blocks, answers behind each other.
+
+        Where one block lacks it, the other's is all. What is no tensor, as the number
+        of levels, has to be the same in both.
+        """
         if first is None or second is None:
             return second if first is None else first
         if isinstance(first, Tensor):
@@ -452,7 +468,7 @@ class Options(NamedTuple):
 
 
 def _with_equal_covariates(first: Feedback, second: Feedback) -> tuple[Feedback, ...]:
-    """Gives both as many covariates, which are 0 where one has none."""
+    """Gives two blocks as many covariates, which are 0 where one block has none."""
     tables = [b.covariates for b in (first, second) if b.covariates is not None]
     if not tables:
         return first, second
@@ -477,7 +493,11 @@ class AnswerFold(NamedTuple):
 def answer_folds(
     blocks: Sequence[Feedback], num_folds: int, generator: Generator
 ) -> Iterator[AnswerFold]:
-    """Deals answers, whole, out at random to folds of about equal size."""
+    """Yields folds of about equal size, to which answers are dealt out at random.
+
+    An answer with a count stays whole. Blocks of which a side of a fold has no answer
+    are not in it.
+    """
     sizes = [block.num_rows for block in blocks]
     check_num_folds(num_folds, sum(sizes), "answers")
     order = torch.randperm(sum(sizes), generator=generator)
@@ -487,6 +507,7 @@ def answer_folds(
         for block, part in zip(blocks, parts, strict=True):
             for side, keep in zip(fold, (part != number, part == number), strict=True):
                 if keep.any():
+                    # Rows are counted table by table, and taken so.
                     tables = block.tables.items()
                     rows = [block._counts(*table).shape[-1] for table in tables]
                     side.append(block.take(*keep.split(rows)))
@@ -503,7 +524,15 @@ def check_num_folds(num_folds: object, number: int, noun: str) -> None:
 
 
 def concatenated(first: Tensor, second: Tensor, along: int) -> Tensor:
-    """Concatenates answers, with batches broadcast and sets padded to the longer."""
+    """Concatenates answers, with batches broadcast and sets padded to the longer.
+
+    Indices of shorter sets end in -1 then, and covariates in 0.
+
+    Args:
+        first: One entry an answer, several, or several rows.
+        second: The same of other answers.
+        along: The dimension of the answers: -1, -2 or -3, see `Feedback.answer_dim`.
+    """
     if along == -3:
         widest = max(first.shape[-2], second.shape[-2])
         first, second = (
@@ -529,6 +558,7 @@ def first_place(bad: Tensor) -> list[int]:
 
 
 def _broadcast(*shapes: torch.Size) -> bool:
+    """Tells whether shapes broadcast with each other."""
     try:
         torch.broadcast_shapes(*shapes)
     except RuntimeError:
@@ -565,7 +595,11 @@ def check_index_tensor(name: str, value: object, width: int | None) -> Tensor:
 
 
 def _with_columns(indices: Tensor, wide: bool) -> Tensor:
-    """Shapes indices without rows; an empty list makes floats without columns."""
+    """Makes rows of indices of a tensor without entries; others stay as they are.
+
+    ``torch.tensor([])`` is of floats and, where rows should be ``wide``, has no
+    columns: it becomes ``0 x 2`` integers.
+    """
     dim = -2 if wide else -1
     if indices.numel() or (indices.dim() >= -dim and indices.shape[dim]):
         return indices

@@ -80,6 +80,7 @@ class Comparisons(Feedback):
         super().__post_init__()
 
     def _check(self) -> None:
+        """Checks that there are duels, each of two different points."""
         if self.pairs is None and self.ties is None:
             raise FeedbackError(
                 "Comparisons has neither pairs nor ties; leave it out of the feedback."
@@ -133,7 +134,10 @@ class Comparisons(Feedback):
         return columns | {name: getattr(self, name) for name in _COVARIATES_OF_DUELS}
 
     def _replaced(self, columns: Mapping[str, Any]) -> Self:
-        """See base class; covariates of pairs and of ties are one field."""
+        """See base class; covariates of pairs and of ties are one field.
+
+        Where one of these two parts is replaced, the other has to be given, too.
+        """
         fields = dict(columns)
         if not fields.keys().isdisjoint(_COVARIATES_OF_DUELS):
             won, tied = (fields.pop(name, None) for name in _COVARIATES_OF_DUELS)
@@ -145,7 +149,11 @@ class Comparisons(Feedback):
         return super()._replaced(fields)
 
     def options(self) -> Options:
-        """See base class."""
+        """See base class: answer ``i`` has the options ``2 i`` and ``2 i + 1``.
+
+        Pairs come before ties. Covariates say how the first option was shown otherwise
+        than the second: the first has them, and the second has zeros.
+        """
         assert self.covariates is not None, "asked for where there are covariates"
         index_tables = {name: getattr(self, name) for name in self.index_fields}
         pairs = list(index_tables.values())
@@ -224,7 +232,7 @@ class Choices(Feedback):
         return self.sets.shape[-2:]
 
     def options(self) -> Options:
-        """See base class."""
+        """See base class: options are numbered set by set, also at padding."""
         numbers = _option_numbers(self.sets)
         place = (self.sets == self.chosen.unsqueeze(-1)).long().argmax(-1, keepdim=True)
         chosen = numbers.gather(-1, place).squeeze(-1)
@@ -290,7 +298,7 @@ class Rankings(Feedback):
         return self.orders.shape[-2:]
 
     def options(self) -> Options:
-        """See base class."""
+        """See base class: options are numbered ranking by ranking, also at padding."""
         about = Rankings(_option_numbers(self.orders), counts=self.counts)
         return _set_options(about, self.orders, self.covariates)
 
@@ -319,10 +327,17 @@ class Rankings(Feedback):
         return answers[is_stage]
 
     def _padded_stages(self) -> tuple[Tensor, Tensor]:
-        """Returns the stages of all rankings, and which of them any of a batch has."""
+        """Returns ``k - 1`` stages of each ranking, and which are any in the batch.
+
+        Returns:
+            ``batch_shape x m (k - 1) x k`` items, -1 throughout where a ranking has no
+            such stage; and ``m (k - 1)`` bools, true where one of the batch has it.
+        """
         k = self.orders.shape[-1]
+        # Stage i is the order from item i on, at its end filled up to k items.
         padded = pad(self.orders, (0, k - 2), value=PADDING)
         stages = padded.unfold(-1, k, 1)
+        # The last item alone is no choice.
         is_stage = stages[..., 1] != PADDING
         stages = stages.masked_fill(~is_stage.unsqueeze(-1), PADDING).flatten(-3, -2)
         return stages, is_stage.flatten(-2).unsqueeze(0).flatten(end_dim=-2).any(0)
@@ -358,12 +373,14 @@ def rankings_with_ties(items: Tensor, ranks: Tensor) -> tuple[Feedback, ...]:
         )
     if nan_place := first_place(ranks.isnan() & (items != PADDING)):
         raise FeedbackError(f"ranks{nan_place} is NaN; leave out what was not ranked.")
+    # Padding goes to the end, in a place of its own.
     ranks, order = ranks.double().masked_fill(items < 0, torch.inf).sort(stable=True)
     items = items.gather(-1, order)
+    # Whether an item is the first of its place, and the number of that from 0.
     first = torch.ones_like(items, dtype=torch.bool)
     first[:, 1:] = ranks.diff() > 0
     place = first.cumsum(-1) - 1
-    # With an empty place behind the last one.
+    # How many items a place has, with an empty place behind the last one.
     sizes = torch.zeros(len(items), items.shape[-1] + 1).to(items)
     sizes.scatter_add_(-1, place, (items >= 0).long())
     shared = sizes.amax(-1) > 1
@@ -379,19 +396,31 @@ def rankings_with_ties(items: Tensor, ranks: Tensor) -> tuple[Feedback, ...]:
 def _with_shared_places(
     items: Tensor, place: Tensor, sizes: Tensor, first: Tensor
 ) -> list[Feedback]:
-    """Makes choices and comparisons of rankings in order, by the sizes of places."""
+    """Makes choices and comparisons of rankings, each with a place of several items.
+
+    `rankings_with_ties` says which ranking makes which.
+
+    Args:
+        items: ``m x k``, best first, then -1.
+        place: The number of the place of each item, ``m x k``.
+        sizes: How many items each place has, ``m x (k + 1)``, 0 behind the last one.
+        first: Whether an item is the first of its place, ``m x k``.
+    """
     last = (sizes > 0).sum(-1, keepdim=True) - 1
     alone = sizes.gather(-1, place) == 1
+    # Rankings whose last place alone is shared, behind at least another one.
     first_few = (alone | (place >= last)).all(-1) & (last.squeeze(-1) > 0)
     answers: list[Feedback] = []
     if first_few.any():
         rankings = Rankings(items[first_few])
-        # In a row of its own, the first stage is that of the best item.
+        # The number of each stage in its ranking: those of the last place say nothing.
         answer = rankings.answers_of_stages()
         number = torch.arange(len(answer)).to(answer)
         number -= torch.searchsorted(answer, answer)
         stages = rankings.stages()[number < last[first_few, 0][answer]]
         answers.append(Choices(stages, stages[:, 0]))
+    # Of each item: where its place begins, its number there, the size of the place, and
+    # that of the place before.
     position = torch.arange(items.shape[-1]).to(items).expand_as(items)
     start = torch.where(first, position, 0).cummax(-1).values
     number, size = position - start, sizes.gather(-1, place)
@@ -399,6 +428,7 @@ def _with_shared_places(
     is_item = items >= 0
 
     def edges(mask: Tensor, partner_column: Tensor) -> Tensor:
+        """Pairs items with those in other columns of their rows, ``e x 2``."""
         rows, columns = mask.nonzero(as_tuple=True)
         ends = items[rows, columns], items[rows, partner_column[rows, columns]]
         return torch.stack(ends, dim=-1)
@@ -417,7 +447,10 @@ def _with_shared_places(
 
 
 def _option_numbers(sets: Tensor) -> Tensor:
-    """Numbers the places of padded sets, -1 at padding."""
+    """Numbers the places of padded sets, ``batch_shape x m x k``, row by row from 0.
+
+    Padding has a number, too, which is left out: there stands -1.
+    """
     numbers = torch.arange(sets.shape[-2:].numel(), device=sets.device)
     return torch.where(sets < 0, PADDING, numbers.view(sets.shape[-2:]))
 

@@ -92,7 +92,11 @@ class LineChoices(Feedback):
                 )
 
     def placed(self, datapoints: Tensor) -> tuple[Tensor, Self]:
-        """See base class: with a datapoint for each position that is compared."""
+        """See base class: with datapoints at the stop and four positions of each line.
+
+        Each line gets all five, so that the elements of a batch have as many. What is
+        not compared is -1 in ``points``, whose last two are the ends of the line.
+        """
         if self.points is not None or not self.num_rows:
             return datapoints, self
         positions = line_positions(self.chosen.to(datapoints))
@@ -139,7 +143,7 @@ def line_positions(chosen: Tensor) -> Tensor:
 
 
 def _is_compared(positions: Tensor) -> Tensor:
-    """Tells which positions of `line_positions` are datapoints of a model."""
+    """Tells which positions of `line_positions` a model compares; the stop is one."""
     is_far = (positions - positions[..., :1]).abs() >= STEADINESS
     is_within = (positions > STEADINESS) & (positions < 1 - STEADINESS)
     # The ends are the last two, and those beyond them were moved there.
