@@ -62,7 +62,10 @@ class _Learned(NamedTuple):
 
 
 def _log_volume(value: Tensor, free: Tensor) -> Tensor:
-    """Computes the logarithm of ``|det d value / d free|``."""
+    """Computes ``log |det d value / d free|``, the volume in the density of ``free``.
+
+    Both have as many numbers, and ``value`` has a graph from ``free``, ``k`` long.
+    """
     eye = torch.eye(len(free), dtype=free.dtype, device=free.device)
     (jacobian,) = torch.autograd.grad(
         value.reshape(-1), free, eye, create_graph=True, is_grads_batched=True
@@ -71,7 +74,11 @@ def _log_volume(value: Tensor, free: Tensor) -> Tensor:
 
 
 def _learned_parameters(model: PreferenceGP) -> list[_Learned]:
-    """Lists the learned parameters, each with its prior."""
+    """Lists the learned parameters for sampling, each with the one prior on it.
+
+    They stand in the order of the model's parameters, which is that of free vectors. A
+    model that cannot be sampled is refused.
+    """
     learned = {n: p for n, p in model.named_parameters() if p.requires_grad}
     if not learned:
         raise BotorchPrefError(
@@ -124,7 +131,11 @@ def parameters_without_prior(model: PreferenceGP) -> list[str]:
 def _parameter_behind(
     prior_name: str, value: Tensor, learned: Mapping[str, Parameter]
 ) -> str | None:
-    """Finds the parameter that a prior is on; None where it is fixed."""
+    """Finds the name of the parameter that a prior is on; None where it is fixed.
+
+    A prior names no parameter, and may be on a function of one: it is the parameter in
+    which the prior's ``value`` has a gradient.
+    """
     if not value.requires_grad:
         return None
     gradients = torch.autograd.grad(
@@ -142,6 +153,7 @@ def _parameter_behind(
 
 def _bijection(constraint: Interval | None) -> Transform:
     """Makes a bijection from all real numbers to the range of a raw parameter."""
+    # An enforced constraint transforms a raw parameter, which may be any number.
     if constraint is None or constraint.enforced:
         return biject_to(constraints.real)
     lower, upper = constraint.lower_bound, constraint.upper_bound
@@ -174,6 +186,10 @@ class HyperparameterDensity(Module):
     """
 
     def __init__(self, model: PreferenceGP) -> None:
+        """Checks that the model can be sampled, and finds what is learned.
+
+        The ``model`` itself is evaluated later, with other parameters for a while.
+        """
         super().__init__()
         if model.batch_shape:
             raise BotorchPrefError(
@@ -201,7 +217,10 @@ class HyperparameterDensity(Module):
         }
 
     def log_density(self, free: Tensor) -> Tensor:
-        """Computes the log density at a free vector, to a constant, with gradient."""
+        """Computes the log density at a free vector, to a constant, with its graph.
+
+        The model gets the parameters for this one call of :meth:`forward`.
+        """
         pieces = free.split(self._sizes)
         swapped = {
             f"model.{part.name}": part.raw(piece)
@@ -210,7 +229,11 @@ class HyperparameterDensity(Module):
         return cast("Tensor", torch.func.functional_call(self, swapped, (pieces,)))
 
     def forward(self, pieces: tuple[Tensor, ...]) -> Tensor:
-        """Computes the log density where the parameters are functions of the pieces."""
+        """Computes the log density where the parameters are functions of the pieces.
+
+        The ``pieces`` of the free vector are those of each learned parameter;
+        :meth:`log_density` has put the parameters into the model.
+        """
         total = self.model.log_evidence()
         for part, piece in zip(self._learned, pieces, strict=True):
             value = part.value(part.module)
@@ -218,7 +241,11 @@ class HyperparameterDensity(Module):
         return total
 
     def sample(self) -> None:
-        """States the density to NumPyro."""
+        """States the density to NumPyro, as the model that BoTorch's fit samples.
+
+        What is sampled is the ``offset`` of the free vector from that of the model:
+        chains start within 2 of 0.
+        """
         import numpyro
         from numpyro.distributions import ImproperUniform, constraints
 
@@ -229,7 +256,10 @@ class HyperparameterDensity(Module):
     def postprocess_mcmc_samples(
         self, mcmc_samples: Mapping[str, Any]
     ) -> dict[str, Tensor]:
-        """Translates NumPyro's samples to parameters; the first dimension counts."""
+        """Translates NumPyro's samples of offsets to parameters of the model by name.
+
+        The first dimension of each counts samples.
+        """
         free = self._free(mcmc_samples[_SITE])
         return {name: t.detach() for name, t in self.parameters_of(free).items()}
 
@@ -238,10 +268,11 @@ class HyperparameterDensity(Module):
         return start + torch.tensor(offset.tolist(), dtype=start.dtype).to(start.device)
 
     def _in_jax(self) -> Any:
-        """Makes the density a function that JAX differentiates."""
+        """Makes the density a function that JAX differentiates, evaluated by torch."""
         import jax
 
         def evaluate(offset: jax.Array) -> tuple[jax.Array, jax.Array]:
+            """Computes the value, and the gradient, which JAX hands to ``backward``."""
             shapes = (
                 jax.ShapeDtypeStruct((), offset.dtype),
                 jax.ShapeDtypeStruct(offset.shape, offset.dtype),
@@ -327,6 +358,10 @@ class FullyBayesianPreferenceGP(PreferenceGP):
 
     @wraps(PreferenceGP.__init__)  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Makes one model, with a prior on the mean constant where it is the default.
+
+        It becomes a batch when hyper-parameters have been drawn.
+        """
         if missing := [name for name in ("jax", "numpyro") if find_spec(name) is None]:
             raise ImportError(
                 f"Fully Bayesian models need {' and '.join(missing)}, which are "
@@ -350,7 +385,10 @@ class FullyBayesianPreferenceGP(PreferenceGP):
 
     @property
     def batch_shape(self) -> torch.Size:
-        """``S``, behind the batch shape of the training data if there is one."""
+        """``S``, in the last dimension where the training data have batches too.
+
+        Before sampling it is the batch shape of the data.
+        """
         data = super().batch_shape
         if self._num_samples is None:
             return data
@@ -373,7 +411,12 @@ class FullyBayesianPreferenceGP(PreferenceGP):
         return HyperparameterDensity(single_model)
 
     def load_mcmc_samples(self, mcmc_samples: Mapping[str, Tensor]) -> None:
-        """Makes this a batch of models, given ``S`` of each parameter by its name."""
+        """Makes this a batch of models, given ``S`` of each parameter by its name.
+
+        BoTorch's fit calls it. The modules of the one model are kept: another fit or
+        another state starts from them.
+        """
+        # First, since samples of an earlier fit may be loaded.
         self._use_single()
         self._single_modules = {
             name: deepcopy(getattr(self, name)) for name in _HYPERPARAMETER_MODULES
@@ -387,7 +430,10 @@ class FullyBayesianPreferenceGP(PreferenceGP):
         self._num_samples = count
 
     def _use_single(self) -> None:
-        """Goes back to one model with the parameters it had before sampling."""
+        """Makes this one model again, with the parameters it had before sampling.
+
+        A model that was not sampled stays as it is, but solves anew.
+        """
         for name, module in self._single_modules.items():
             setattr(self, name, module)
         self._single_modules = {}
@@ -397,7 +443,12 @@ class FullyBayesianPreferenceGP(PreferenceGP):
     def load_state_dict(
         self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
     ) -> Any:
-        """See base class; as many draws of hyper-parameters as there are in it."""
+        """Loads a state with as many draws of hyper-parameters as there are in it.
+
+        This model may have another number of them, or none, so that its parameters take
+        the shapes of the state's before. A state has draws where its parameters have
+        one dimension more than those of one model.
+        """
         single_model = deepcopy(self)
         single_model._use_single()
         samples = {
@@ -444,6 +495,7 @@ class FullyBayesianPreferenceGP(PreferenceGP):
         return super().condition_on_observations(X, Y, **kwargs)
 
     def _check_if_fitted(self) -> int:
+        """Returns ``S``; an error before hyper-parameters have been drawn."""
         if self._num_samples is None:
             raise BotorchPrefError(
                 f"The hyper-parameters of this {type(self).__name__} have not been "

@@ -133,6 +133,11 @@ class RelevanceKernel(Kernel):
         relevance_spread: float = 1.0,
         share_spread: float = 1.5,
     ) -> None:
+        """Checks the settings, and registers lengthscales and relevances with priors.
+
+        Both start at a mode of their priors. Only numbers have lengthscales; relevances
+        are of numbers and then of choices.
+        """
         check_count("dim", dim, at_least=1)
         if not _SHORTEST < lengthscale < math.inf:
             raise FeedbackError(
@@ -174,7 +179,11 @@ class RelevanceKernel(Kernel):
     def forward(
         self, x1: Tensor, x2: Tensor, diag: bool = False, **params: Any
     ) -> Tensor:
-        """See base class."""
+        """Computes the kernel of the class, of points ``batch_shape x q x dim``.
+
+        Columns of numbers have lengthscales. Whether two points have the same option of
+        a choice is the product of its columns, which are zeros and a one.
+        """
         raw_relevance = self.raw_relevance
         lengthscale = self.lengthscale if self.numbers else None
         if diag:
@@ -214,10 +223,11 @@ class _Shares(NamedTuple):
 
     @classmethod
     def of(cls, raw: Tensor) -> _Shares:
-        """Makes the shares of log odds, ``batch_shape x n``."""
+        """Makes the shares of log odds ``raw`` of relevances, ``batch_shape x n``."""
         raw = raw[..., None, None]
         irrelevance, log_relevance = (-raw).sigmoid(), logsigmoid(raw)
-        # In multiples of the largest: the total of relevances near 0 is no 0 then.
+        # In multiples of the largest: the total of relevances near 0 is no 0 then. The
+        # sum by which they are divided is ``T`` in the same multiples.
         largest = log_relevance.detach().amax(-3, keepdim=True)
         multiple = (log_relevance - largest).exp()
         first = multiple * _products_before(irrelevance)
@@ -253,7 +263,12 @@ class _Correlations(NamedTuple):
         lengthscale: Tensor | None,
         agreements: Tensor | None,
     ) -> _Correlations:
-        """See `_RelevanceCovariance`."""
+        r"""Computes :math:`k_i` of all inputs: Matern-5/2 of numbers, then of choices.
+
+        With :math:`u = \sqrt 5 (x - x') / \ell` the first is :math:`(1 + |u| + u^2 /
+        3) e^{-|u|}`; those of choices are ``agreements``, 1 or 0. The arguments are
+        those of `_RelevanceCovariance`.
+        """
         if lengthscale is None:
             assert agreements is not None, "inputs are numbers or choices"
             return cls(None, None, agreements)
@@ -270,11 +285,13 @@ class _Correlations(NamedTuple):
 
 
 def _sums_over_sets(value: Tensor, factor: Tensor, first: Tensor) -> list[Tensor]:
-    """Sums over sets of the first inputs: of none, of one, ... of all ``n``.
+    r"""Sums the kernel's terms over all sets among the first 0, 1, ... ``n`` inputs.
 
-    Each input adds the sets of which it is the first to those of earlier ones with it
-    or without. No term is negative, so that all digits stay where relevances are small,
-    and where they are 1. Correlations and factors are ``... x n x q x m``.
+    They are :math:`D_0 = 0` and :math:`D_i = s_i k_i + a_i D_{i-1}`, with correlations
+    :math:`k_i` (``value``), factors :math:`a_i = 1 - r_i + r_i k_i` and the shares
+    :math:`s_i` (``first``) of sets of which an input is the first; the last is the
+    kernel. No term is negative, so that all digits stay where relevances are small, and
+    where they are 1. Correlations and factors are ``... x n x q x m``.
     """
     terms = (first * value).unbind(-3)
     sums = [torch.zeros_like(terms[0])]
@@ -315,7 +332,10 @@ class _RelevanceCovariance(Function):
         agreements: Tensor | None,
         raw_relevance: Tensor,
     ) -> Tensor:
-        """Computes the covariance, and keeps what the gradient needs."""
+        """Computes the covariance, ``batch_shape x q x m``, and keeps parts of it.
+
+        The order of what is saved is that in which the gradient takes it apart.
+        """
         shares = _Shares.of(raw_relevance)
         correlations = _Correlations.of(x1, x2, lengthscale, agreements)
         value = correlations.value
@@ -329,7 +349,11 @@ class _RelevanceCovariance(Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        """Computes the gradient, recorded where it is differentiated again."""
+        """Computes the gradient in each input, None where it is not wanted.
+
+        Formulas are those of the class. Where the gradient is differentiated again, it
+        is recorded, at the cost that the closed form saves.
+        """
         inputs, saved = ctx.saved_tensors[:5], ctx.saved_tensors[5:]
         if torch.is_grad_enabled():
             return _recorded_gradients(inputs, ctx.needs_input_grad, gradient)
@@ -340,10 +364,12 @@ class _RelevanceCovariance(Function):
         later = [gradient.expand_as(covariance)]
         for of_input in reversed(factor.unbind(-3)[1:]):
             later.append(later[-1] * of_input)
+        # The gradient in each ``k_i``: r_i A_i / T without a division.
         pull = torch.addcmul(shares.first, shares.relevance, sums)
         pull = pull * torch.stack(later[::-1], -3)
         of_relevance = of_agreements = of_lengthscale = None
         if ctx.needs_input_grad[4]:
+            # With those of earlier inputs in ``first``, r_i M_i / T.
             behind = _products_before(shares.irrelevance.flip(-3)).flip(-3)
             lacking = (gradient * (1 - covariance)).sum((-2, -1), keepdim=True)
             change = shares.first * behind * lacking.unsqueeze(-3)
@@ -355,7 +381,7 @@ class _RelevanceCovariance(Function):
             of_agreements = of_agreements.sum_to_size(agreements.shape)
         if lengthscale is None:
             return None, None, None, of_agreements, of_relevance
-        # Minus the gradient in the offsets.
+        # Minus 3 times the gradient in the offsets ``u``.
         bend = offset * slope * pull[..., : offset.shape[-3], :, :]
         if ctx.needs_input_grad[2]:
             total = (bend * offset).sum((-2, -1)).unsqueeze(-2) / (3 * lengthscale)
@@ -375,7 +401,12 @@ class _RelevanceCovariance(Function):
 def _recorded_gradients(
     inputs: Sequence[Any], are_wanted: Sequence[bool], gradient: Tensor
 ) -> tuple[Tensor | None, ...]:
-    """Computes gradients of `_RelevanceCovariance` that have a gradient once more."""
+    """Computes gradients of `_RelevanceCovariance` that can be differentiated again.
+
+    Autograd computes them, of a covariance made anew from the inputs with their graph,
+    where a caller asks for gradients with ``create_graph=True``. They are None for
+    inputs that are not wanted.
+    """
     x1, x2, lengthscale, agreements, raw_relevance = inputs
     shares = _Shares.of(raw_relevance)
     value = _Correlations.of(x1, x2, lengthscale, agreements).value
@@ -459,6 +490,10 @@ class DuelKernel(ScaleKernel):
         outputscale: float = 10.0,
         outputscale_spread: float = 1.0,
     ) -> None:
+        """Makes the relevance kernel, and the output scale's prior around its mode.
+
+        The mode falls from six features on; the output scale starts at it.
+        """
         _check_positive(outputscale=outputscale, outputscale_spread=outputscale_spread)
         batch = torch.Size() if batch_shape is None else batch_shape
         base = RelevanceKernel(
@@ -500,7 +535,8 @@ def _relevance_prior(
 ) -> MultivariateNormalPrior:
     """Makes a prior of the log odds that inputs matter, which share an unknown level.
 
-    As many as expected matter on average, but no more than half of the inputs.
+    At its mean as many inputs matter as are expected, but no more than half of them.
+    Log odds vary by ``relevance_spread`` each and by ``share_spread`` together.
     """
     share = min(expected_inputs / inputs, 0.5)
     covariance = relevance_spread**2 * torch.eye(inputs, dtype=torch.float64)

@@ -93,6 +93,12 @@ class ProductFeatureMap(FeatureMap):
     places: Tensor
 
     def __init__(self, kernel: ProductKernel, maps: Sequence[FeatureMap]) -> None:
+        """Draws the places that features of each factor take, from torch's generator.
+
+        Args:
+            kernel: The product.
+            maps: Of its factors, in their order, with equal even numbers of features.
+        """
         super().__init__()
         self.kernel = kernel
         self.batch_shape = kernel.batch_shape
@@ -106,7 +112,11 @@ class ProductFeatureMap(FeatureMap):
         self.output_transform = ChainedTransform()
 
     def forward(self, x: Tensor) -> Tensor:
-        """Computes features of points ``... x d``, ``... x num_outputs``."""
+        """Computes sines, then cosines, of the sums of the factors' phases.
+
+        Points are ``... x d``, features ``... x num_outputs``; their products have the
+        product of the kernels as their expectation.
+        """
         half = self.num_outputs // 2
         # Each factor has the weight of one feature, the product wants it once.
         scale = half**0.5
@@ -128,6 +138,11 @@ def _selector(kernel: Kernel) -> ChainedTransform:
 def _product_features(
     kernel: ProductKernel, *, num_inputs: int, num_outputs: int
 ) -> ProductFeatureMap:
+    """Makes random features of each factor, and of their product from these.
+
+    BoTorch calls this for the class of the kernel. A factor selects its columns among
+    those that the product has selected.
+    """
     columns = kernel.active_dims
     inner = num_inputs if columns is None else len(columns)
     maps = [
@@ -141,6 +156,12 @@ def _product_features(
 def _agreement_features(
     kernel: AgreementKernel, *, num_inputs: int, num_outputs: int
 ) -> KernelFeatureMap:
+    r"""Makes features of the agreement :math:`\rho` of raters who are whole numbers.
+
+    A share :math:`\rho` of the phases is 0 for all raters. The others are a frequency
+    times the rater's number, from a band of whole periods so wide that two raters have
+    independent phases. BoTorch calls this for the class of the kernel.
+    """
     agreement = kernel.agreement.detach().unsqueeze(-1)
     half = num_outputs // 2
     options: Any = {"dtype": agreement.dtype, "device": agreement.device}
@@ -161,6 +182,13 @@ def _agreement_features(
 def _relevance_features(
     kernel: RelevanceKernel, *, num_inputs: int, num_outputs: int
 ) -> KernelFeatureMap:
+    """Makes features of a sum over sets of inputs, one set drawn for each phase.
+
+    Inputs are in a set by their relevances, given that one is. A phase is a random
+    frequency of each number of the set, drawn from the spectrum of Matern-5/2, a
+    Student's t of 5 degrees of freedom, plus a random angle of the option of each
+    choice in it. BoTorch calls this for the class of the kernel.
+    """
     relevance = kernel.relevance.detach().unsqueeze(-2)
     options: Any = {"dtype": relevance.dtype, "device": relevance.device}
     half, inputs = num_outputs // 2, relevance.shape[-1]
@@ -202,6 +230,7 @@ class _ScaleFeatureMap(FeatureMap):
     """Phases of zero, whose cosines are the scales of raters."""
 
     def __init__(self, kernel: ReliabilityKernel, num_outputs: int) -> None:
+        """Takes the settings that BoTorch asks of a map of ``num_outputs`` features."""
         super().__init__()
         self.kernel, self.num_outputs = kernel, num_outputs
         self.batch_shape = kernel.batch_shape
@@ -229,10 +258,12 @@ def _preference_paths(
     input_transform: InputTransform | None = None,
     is_ensemble: bool = False,
 ) -> SamplePath:
-    """Draws functions from a posterior given by weights and a root, or from the prior.
+    """Draws functions from a posterior given by its terms, or without these the prior.
 
-    Each draw takes one of the mixture components at random. Inputs have no dimension
-    for the members of an ensemble; ``num_inputs`` counts features after the transform.
+    By Matheron's rule they are a function drawn from the prior, plus prior covariances
+    with the terms' points times weights, see `_update_weights`. Each draw takes one of
+    the mixture components at random. Inputs have no dimension for the members of an
+    ensemble; ``num_inputs`` counts features after the transform.
     """
     like = next(covar_module.parameters())
     batch_shape = covar_module.batch_shape
@@ -248,6 +279,8 @@ def _preference_paths(
     ).to(like.device)
     prior = GeneralizedLinearPath(feature_map, feature_weights)
     if terms is not None:
+        # Before the path has a transform and a mean: the terms' points are transformed,
+        # and Matheron's rule wants the draw around the mean.
         update_weights = _update_weights(prior(terms.points), covar_module, terms)
     prior.bias_module = mean_module
     prior.input_transform = input_transform
@@ -266,7 +299,14 @@ def _preference_paths(
 def _update_weights(
     prior_values: Tensor, kernel: Kernel, terms: PosteriorTerms
 ) -> Tensor:
-    """Draws ``w - Q (Q' f0(X) + e) + P xi``, of the shape of ``f0(X)``."""
+    """Draws the weights that turn a draw of the prior into one of the posterior.
+
+    With a draw ``f0(X)`` (``prior_values``) around the prior mean at the points of the
+    terms, their weights ``w`` of a random component, root ``Q`` and widening ``P``,
+    that is ``w - Q (Q' f0(X) + e) + P xi`` for ``e ~ N(0, I - Q' K Q)`` and standard
+    normal ``xi``. It has the shape of ``f0(X)``. Torch's global generator draws: a seed
+    means these draws in this order.
+    """
     weights, root, widening = terms.weights, terms.root, terms.widening
     gram = root.mT @ (dense_covariance(kernel, terms.points) @ root)
     eye = torch.eye(gram.shape[-1], dtype=gram.dtype, device=gram.device)
@@ -287,7 +327,10 @@ def _update_weights(
 def _draw_preference_gp_paths(
     model: PreferenceGP, *, sample_shape: torch.Size, **_: Any
 ) -> SamplePath:
-    """Draws paths of this package's models, of a mixture component at random."""
+    """Draws utility functions of a model of this package, for BoTorch's sample paths.
+
+    They have no gradient in hyper-parameters. The model is in evaluation mode after it.
+    """
     if model.dim is None:
         raise FeedbackError("A function draw needs a model that has datapoints.")
     model.eval()
@@ -307,7 +350,10 @@ def _draw_preference_gp_paths(
 def _draw_group_paths(
     model: GroupUtility, *, sample_shape: torch.Size, **_: Any
 ) -> SamplePath:
-    """Draws paths of a group: means over raters of paths of the model of all raters."""
+    """Draws paths of a group: means over raters of paths of the model of all raters.
+
+    Each rater's utility is in the unit that all raters share, by the scales if any.
+    """
     path = _draw_preference_gp_paths(model.rater_model, sample_shape=sample_shape)
     raters, scales = model.raters, model.scales()
     scales = None if scales is None else scales.detach().unsqueeze(-2)
@@ -344,7 +390,9 @@ def _draw_pairwise_gp_paths(
 ) -> SamplePath:
     """Draws paths of BoTorch's `PairwiseGP`, from its cached mode and Hessian ``C``.
 
-    With ``C = R R'`` and ``L L' = I + R' K R`` its root is ``Q = R L'^-1``.
+    BoTorch has none of its own for it. The weights are ``K^-1`` times the mode less the
+    mean; with ``C = R R'`` and ``L L' = I + R' K R`` the root of the posterior is ``Q =
+    R L'^-1``.
     """
     with torch.no_grad():
         model.eval()

@@ -132,9 +132,10 @@ are those of a coin."""
 def guessing_model(model: PreferenceGP) -> PreferenceGP | None:
     """Copies a model for a person who guesses all duels, choices and rankings.
 
-    Her noise of duels is :math:`e^8`, or where that is fixed, the output scale of her
-    utilities is :math:`e^{-8}`. None where other answers are among hers, or where
-    neither of both has a log-normal prior.
+    Under it answers are coin tosses: the evidence of the copy, which is in evaluation
+    mode, is that of a coin. The noise of duels is :math:`e^8`, or where it has no
+    log-normal prior, the output scale of the utilities is :math:`e^{-8}`. None where
+    other answers are among them, or where neither of both has such a prior.
     """
     kinds = {type(block) for block in model.feedback}
     if not kinds or not kinds <= {Comparisons, Choices, Rankings}:
@@ -153,11 +154,17 @@ def guessing_model(model: PreferenceGP) -> PreferenceGP | None:
 @torch.inference_mode(False)
 @torch.enable_grad()
 def _plausible(model: PreferenceGP, count: int, seed: int) -> _Plausible:
-    """See `plausible_models` and `guessing_probability`."""
+    """Draws models as plausible as a fitted one, and says how probable guesses are.
+
+    See `plausible_models` and `guessing_probability`, which return a part each. Above
+    `GUESSED` that probability is also the share of models of a coin among the drawn.
+    """
     check_kind("model", model, PreferenceGP)
     check_count("count", count, at_least=1)
     check_count("seed", seed, at_least=0)
+    # A copy, for its parameters are fixed here and exchanged for draws later.
     learned = deepcopy(model).train()
+    # These are not averaged over, for there is no density of them.
     for name in parameters_without_prior(learned):
         learned.get_parameter(name).requires_grad_(False)
     density = HyperparameterDensity(learned)
@@ -172,6 +179,7 @@ def _plausible(model: PreferenceGP, count: int, seed: int) -> _Plausible:
             log_odds = before + guesser.log_evidence() - log_evidence
         guesses = float(log_odds.sigmoid())
     share = guesses if guesses > GUESSED else 0.0
+    # The guesser stands behind the draws.
     weights = torch.cat([(1 - share) * weights, weights.new_tensor([share])])
     offset = torch.rand((), generator=generator, dtype=torch.float64)
     chosen = systematic_sample(weights.cpu(), count, offset).tolist()
@@ -187,7 +195,12 @@ def _plausible(model: PreferenceGP, count: int, seed: int) -> _Plausible:
 def _draws(
     density: HyperparameterDensity, number: int, generator: Generator
 ) -> tuple[Tensor, Tensor]:
-    """Draws free vectors, ``number x p``, and ``log p(D, u) - log q(u)`` of each."""
+    """Draws free vectors of hyper-parameters, ``number x p``, and their log weights.
+
+    They come from the Gaussian ``q`` around the largest density of free vectors ``u``,
+    one Newton step from the fitted one; a weight is ``log p(D, u) - log q(u)`` with the
+    evidence and priors ``p`` of the answers ``D``.
+    """
     start = density.start.detach()
     gradient, hessian = _derivatives(density, start)
     curvature, directions = torch.linalg.eigh(-hessian)
@@ -198,6 +211,7 @@ def _draws(
     z = torch.randn(shape, generator=generator, dtype=torch.float64).to(start)
     vectors = centre + (z * deviations) @ directions.mT
     heights = torch.stack([density.evaluate(vector)[0] for vector in vectors])
+    # Minus log q(u) is half the square of z and this.
     volume = deviations.log().sum() + 0.5 * len(start) * math.log(2 * math.pi)
     return vectors, heights + 0.5 * z.square().sum(-1) + volume
 
@@ -205,7 +219,10 @@ def _draws(
 def _derivatives(
     density: HyperparameterDensity, vector: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Computes the gradient, ``p``, and differences of exact gradients, ``p x p``."""
+    """Computes the gradient of a log density and its Hessian, by differences.
+
+    They are ``p`` and ``p x p``; differences are of exact gradients, to one side.
+    """
     gradient = density.evaluate(vector)[1]
     steps = _STEP * torch.eye(len(vector)).to(vector)
     gradients = [density.evaluate(vector + step)[1] for step in steps]
@@ -216,7 +233,10 @@ def _derivatives(
 def _with_parameters(
     model: PreferenceGP, density: HyperparameterDensity, vector: Tensor
 ) -> PreferenceGP:
-    """Copies a model with the hyper-parameters of a free vector."""
+    """Copies a model, with the hyper-parameters of a free vector of its density.
+
+    The copy is in evaluation mode, and solves anew when it is asked.
+    """
     model_copy = deepcopy(model)
     with torch.no_grad():
         for name, value in density.parameters_of(vector).items():
@@ -252,6 +272,7 @@ class AveragedUtility(DerivedModel):
     def __init__(
         self, model: Any, members: Sequence[Any], guessing_probability: float = 0.0
     ) -> None:
+        """Checks the arguments and keeps them; members count alike."""
         super().__init__()
         if not members:
             raise BotorchPrefError("members is empty; give one model or more.")
@@ -335,9 +356,11 @@ class AveragedUtility(DerivedModel):
 
 
 def utility_unit(model: Any) -> float:
-    """Returns the noise deviation of one option, if it is the unit of utility.
+    """Returns the noise deviation of one option, by which models' utilities compare.
 
-    Of several likelihoods the noise of one says nothing of the others' unit.
+    Answers tell utilities as multiples of the noise alone: a model of twice the noise
+    has utilities that are twice as large. With several likelihoods the noise of one
+    says nothing of the others' unit, and the unit is 1.
     """
     source = model.rater_model if isinstance(model, GroupUtility) else model
     likelihoods = {id(source.likelihood_of(type(block))) for block in source.feedback}
@@ -357,9 +380,9 @@ def averaged_utility(model: Model) -> tuple[Model, int | str]:
         model: Fitted; of raters it is averaged, too.
 
     Returns:
-        The average with the number of its members, or the model itself with 1, or with
-        why there is 1 only: of more than `MOST_ANSWERS` answers, and of models without
-        such hyper-parameters.
+        The average with the number of its members; or the model itself, with 1 where
+        there are more than `MOST_ANSWERS` answers or another engine, and with "1: " and
+        a reason, for a report, where its hyper-parameters cannot be drawn.
     """
     source: Any = model.rater_model if isinstance(model, GroupUtility) else model
     if not isinstance(source, EPPreferenceGP | LaplacePreferenceGP):

@@ -67,7 +67,7 @@ def choice_probability(
 def _set_likelihood(
     model: PreferenceGP | PlackettLuceRegression,
 ) -> PreferenceLikelihood[Any]:
-    """Finds the model's likelihood of choices or rankings."""
+    """Finds the model's likelihood of choices or rankings; an error without one."""
     if isinstance(model, PlackettLuceRegression):
         return model.likelihood
     for kind in (Choices, Rankings):
@@ -117,6 +117,7 @@ def log_validity_probability(model: PreferenceGP, X: Tensor) -> Tensor:
             "no probability of a valid trial; use AffineProbitLikelihood."
         )
     # Each point is a batch element of its own: covariances of points are not needed.
+    # Points come first, for the batch of the model and its likelihood comes last.
     moments = model.moments(X.unsqueeze(-2).movedim(-3, 0))
     # Rounding alone can leave a variance below zero.
     variance = moments.covariance[..., 0].clamp_min(0.0)
@@ -148,21 +149,30 @@ def awaiting_answers(
         \quad M_{kk} = 1 .
 
     The components of a mixture keep equal weights and one covariance: by Matheron's
-    rule each moves towards the common mean as its own differences say. ``first`` and
-    ``second`` are the positions of the duels' points.
+    rule each moves towards the common mean as its own differences say.
+
+    Args:
+        posterior: Of the utilities of all points that may meet.
+        link: The probability that the first of two options wins.
+        first: Places of the first options of ``k`` open duels among the points.
+        second: Places of the second ones.
     """
     moments = moments_of(posterior)
     rho, deviation = _correlations(posterior, link, first, second)
 
     def scaled(points: Tensor) -> Tensor:
+        """Multiplies the differences of duels by rho over their deviations."""
         difference = points[..., first, :] - points[..., second, :]
         return difference * (rho / deviation).unsqueeze(-1)
 
     spread = moments.spread
+    # C', with the covariance between components; then M, and the gain C M^-1.
     covariance = scaled(moments.covariance) + scaled(spread) @ spread.mT
     identity = torch.eye(len(first), dtype=torch.bool, device=rho.device)
     matrix = torch.where(identity, 1.0, scaled(covariance.mT))
     gain = torch.cholesky_solve(covariance, torch.linalg.cholesky(matrix)).mT
+    # By Matheron's rule of components around the common mean, which stays; the noise of
+    # the answers is in what is left.
     stays = gain @ scaled(moments.mean.unsqueeze(-1))
     after = moments.combined(lambda f: f - gain @ scaled(f), stays.squeeze(-1))
     noise = gain * (1 - rho.square()).unsqueeze(-2) @ gain.mT
@@ -174,7 +184,11 @@ def awaiting_answers(
 def _correlations(
     posterior: Posterior, link: DuelLink, first: Tensor, second: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Computes correlations of duels' answers with differences, and deviations."""
+    """Computes correlations of answers with differences of utilities, and deviations.
+
+    They are of each duel, ``batch_shape x k``; deviations are those of the differences
+    over all components.
+    """
     means, variance = difference_mixture(posterior, first, second)
     covariance = moments_of(posterior).covariance
     variances = covariance.diagonal(dim1=-2, dim2=-1)
