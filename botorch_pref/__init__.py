@@ -115,6 +115,7 @@ def __getattr__(name: str) -> Any:
         return import_module(f"{__name__}.{name}")
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    # One after the other: parts behind the one that has the name are not imported.
     parts = (import_module(f"{__name__}.{part}") for part in _PARTS)
     found = next(getattr(part, name) for part in parts if hasattr(part, name))
     globals()[name] = found

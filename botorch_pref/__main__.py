@@ -80,7 +80,11 @@ def _guarded(run: Callable[[T], None], given: T) -> int:
 
 
 def _run(given: dict[str, Any]) -> None:
-    """Optimises a problem, or explains choices, by the user's arguments."""
+    """Optimises a problem, or explains choices, by the arguments that were given.
+
+    Others have their defaults: that of the folder is named after the settings of a run,
+    or after the data.
+    """
     # Imported here, so that a missing extra ends in a message like any other error.
     from botorch_pref.commands.choices import explain_choices
     from botorch_pref.commands.optimise import optimise
@@ -111,6 +115,8 @@ def _make_parser() -> argparse.ArgumentParser:
         "(--data). "
         "To ask a person, on a page: %(prog)s serve --help. "
         "To rank items by many answers: %(prog)s rank --help.",
+        # Options that were not given are absent, so that `main` can refuse those that
+        # have no meaning beside others.
         argument_default=argparse.SUPPRESS,
     )
     add = parser.add_argument

@@ -277,7 +277,11 @@ class _Space:
 
     @cached_property
     def designs(self) -> Tensor | None:
-        """All designs, ``N x d``, where there are few."""
+        """All designs, ``N x d``, to be valued one by one.
+
+        None where there are more than `_MOST_DESIGNS`, or where values of a parameter
+        are not listed: those of real numbers, or of a thousand steps or more.
+        """
         tables = [torch.eye(len(columns)).double() for columns in self.categorical]
         lists = [torch.tensor(v)[:, None].double() for v in self.discrete_dims.values()]
         columns = [*self.categorical, *([column] for column in self.discrete_dims)]
@@ -324,6 +328,7 @@ def _shares(distribution: Any) -> list[float]:
     if number >= _MOST_LISTED:
         return []
     values = (distribution.low + i * distribution.step for i in range(number))
+    # The last one is 1, without rounding.
     return [*(_coordinate(distribution, value) for value in values), 1.0]
 
 
@@ -357,6 +362,7 @@ def _next_point(
 ) -> Tensor:
     """Chooses the columns, ``d``, of the trial to show beside those that are shown."""
     model, designs = _utility(answers, space), space.designs
+    # The trial itself runs already, and is none of those beside it.
     others = [t for t in space.having_all(answers.shown) if t.number != trial.number]
     shown = space.points(others).unique(dim=0) if others else incumbent(model)
     if designs is not None and len(shown) >= len(designs):
@@ -373,5 +379,6 @@ def _next_point(
         feasibility_model=_validity(answers, space),
         seed=seed,
     )
+    # The options are those that are shown and one other, in any order.
     is_new = (question.options.unsqueeze(-2) != shown).any(-1).all(-1)
     return question.options[is_new.nonzero()[0, 0]]

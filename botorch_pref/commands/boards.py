@@ -60,7 +60,10 @@ def _terminal_width(text: str) -> int:
 
 
 def _cut(text: str, columns: int) -> str:
-    """Returns a text that is no wider, without its middle where it was."""
+    """Cuts the middle out of a text that is wider than so many columns of a terminal.
+
+    Two thirds of what stays are its start, and one third is its end.
+    """
     if _terminal_width(text) <= columns:
         return text
     start, end = text, text
@@ -92,6 +95,7 @@ def print_boards(boards: Boards) -> None:
     width = max(map(_terminal_width, names))
     for name, row in zip(names, texts, strict=True):
         cells = [cell.rjust(size) for cell, size in zip(row, widths, strict=True)]
+        # Names go to the left, and by their width, which is not their length.
         cells[2] = name + " " * (width - _terminal_width(name))
         print("  ".join(cells))
     if (unprinted := len(table) - PRINTED) > 0:
@@ -113,7 +117,7 @@ def print_raters(raters: DataFrame) -> None:
 
 
 def _printed(row: Series[float]) -> list[str]:
-    """Returns the cells of a row in a terminal, without the name."""
+    """Returns the cells of a row in a terminal; the third, for the name, is empty."""
     interval = f"{row['least']:+z.2f} to {row['most']:+z.2f}"
     return [
         f"{row['rank']:.0f}",
@@ -128,6 +132,7 @@ def _printed(row: Series[float]) -> list[str]:
 
 
 def _is_first(row: Series[float]) -> bool:
+    """Tells whether a row is the first item's, which differs from itself by nothing."""
     return bool(row["least"] == row["most"])
 
 
@@ -166,7 +171,10 @@ def write_boards(
 
 
 def _write_files(ranking: Ranking, title: str, out: Path, caption: str) -> list[Path]:
-    """Writes the boards as tables, figures and a page."""
+    """Writes the boards as tables, figures and a page, and returns the files.
+
+    The page has the figure in it, and so is written after it.
+    """
     from pandas import concat
 
     kinds = ("csv", "png", "html", "svg", "pdf")
@@ -369,7 +377,7 @@ def _side_by_side(boards: Boards) -> Texts:
 
 
 def head_of_raters(raters: DataFrame) -> str:
-    """Says what a table of raters has."""
+    """Writes the heading of a table of raters, which says what its columns are."""
     parts = []
     if "noise" in raters.columns:
         parts.append("noise of answers, 1 for the typical rater")
@@ -381,7 +389,10 @@ def head_of_raters(raters: DataFrame) -> str:
 
 
 def _texts_of_raters(raters: DataFrame) -> Texts:
-    """Returns the cells of a table of raters, those of intervals in one."""
+    """Returns the cells of a table of raters, both ends of an interval in one.
+
+    Names are in the second column, as of boards: the page's style puts it to the left.
+    """
     rows = [
         ["answers", "rater"],
         *([f"{n:,}", str(r)] for r, n in raters["answers"].items()),

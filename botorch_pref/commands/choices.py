@@ -56,6 +56,7 @@ def explain_choices(source: str, model_name: str, seed: int, out: Path) -> None:
 
     fit = partial(fit_preference_gp, model_class, generator=generator)
     fits: dict[str, Fit] = {LINEAR: fit_linear, model_class.__name__: fit}
+    # In the order of the numbers of folds, by which `held_out` finds them.
     learned = [(folds != k).nonzero()[:, 0] for k in folds.unique()]
     title = "learning from all answers outside the fold"
     if max(map(len, learned)) > FEW:
@@ -86,7 +87,11 @@ def _model_class(name: str) -> type[PreferenceGP]:
 
 
 def _folds(source: str, data: ComparisonData, generator: Generator) -> Tensor:
-    """Returns the fold of each answer, which are told of."""
+    """Assigns each answer to a fold, and prints how many folds of what there are.
+
+    All answers of a rater are in one fold. Refuses data of which nothing can be held
+    out, or no winner can be learned.
+    """
     unit, groups = "answer; each is predicted from the others", len(data)
     if data.raters is not None:
         groups = data.raters.unique().numel()
@@ -128,7 +133,11 @@ def _score(
     learned: list[Tensor],
     fits: dict[str, Fit],
 ) -> None:
-    """Prints scores of models of the ``learned`` rows on the answers of each fold."""
+    """Prints how well models predict the answers of each fold from ``learned`` rows.
+
+    Scores are of answers with a winner. One of the ``fits`` is `LINEAR`, with which
+    gains compare; the second is the model of this package, which the last line is on.
+    """
     scores = {COIN: torch.full((len(data),), math.log(0.5), dtype=torch.double)}
     bar = tqdm(fits.items(), desc="held-out scores", leave=False)
     for name, fit in bar:

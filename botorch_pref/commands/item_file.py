@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 def read_items(path: Path, answers: DataFrame) -> ItemTable:
-    """Reads the features of items that answers name.
+    """Reads the features of items, for `rank` to learn utilities from them too.
+
+    The first column names the items, among which are all that the answers name. Other
+    columns with a name are features.
 
     Raises:
         FeedbackError: The file cannot be read; a `TableFaults` has all that is wrong.
@@ -32,6 +35,7 @@ def read_items(path: Path, answers: DataFrame) -> ItemTable:
         *(lambda c=c: table.numbers_or_words([c]) for c in columns),
     )
     features = data_frame_class()(index=names)
+    # The first two readings were checks.
     for column, cells in zip(columns, values[2:], strict=True):
         features[column] = cells
     items = ItemTable.from_frame(features)

@@ -106,7 +106,7 @@ def _notes_on_duels(
     ranking: ItemRanking | ManyItemRanking, answers: DataFrame
 ) -> list[str]:
     """Returns sentences on answers about two items or more."""
-    # The rows of a choice from several are one answer.
+    # Rows that are no answer of their own: of a choice from several, all but the first.
     again = answers[COUNT] < 0
     if CHOICE in answers.columns:
         again = answers[CHOICE].notna() & answers.duplicated(CHOICE)
@@ -169,10 +169,10 @@ def notes_on_raters(answers: DataFrame, contradictions: DataFrame) -> list[str]:
             ]
     limit = MOST_RANDOM / max(len(table), 1)
     against = [
-        f"{name!r} answers against the others: with most of them in {opposed} of "
+        f"{name!r} answers against the others: with most of them in {agreeing} of "
         f"{number} answers."
-        for name, number, opposed in table.itertuples()
-        if number and binomtest(opposed, number, alternative="less").pvalue < limit
+        for name, number, agreeing in table.itertuples()
+        if number and binomtest(agreeing, number, alternative="less").pvalue < limit
     ]
     return against + notes
 
@@ -332,9 +332,9 @@ def _missing_names(names: Iterable[str], plural: str) -> list[str]:
 
 
 def _is_near_another(name: str, names: Iterable[str]) -> bool:
-    """Tells whether a letter or two make one name the other, with equal numbers.
+    """Tells whether another name has nearly the same letters, as of a misspelt one.
 
-    "Barolo 2015" and "Barolo 2016" are two wines.
+    The numbers in both are the same: "Barolo 2015" and "Barolo 2016" are two wines.
     """
     numbers = re.findall(r"\d+", name)
     candidates = [o for o in names if o != name and re.findall(r"\d+", o) == numbers]

@@ -43,6 +43,7 @@ def optimise(settings: RunSettings, out: Path) -> None:
             run, total=settings.questions, desc="questions", unit="question"
         ):
             file.write(question_line(latest) + "\n")
+            # What was asked is kept wherever the run is stopped.
             file.flush()
             tqdm.write(_describe(latest))
             answered.append(latest)
@@ -72,7 +73,10 @@ def _ordinal(place: int) -> str:
 def _findings(
     problem: Problem, settings: RunSettings, answered: Sequence[RankedQuestion]
 ) -> str:
-    """Returns what was found, beside the truth, in words."""
+    """Returns the best design by the model, and its regret beside the truth, in words.
+
+    The way that is done is that from the worst option shown to the best there is.
+    """
     best, regret = answered[-1].incumbent, answered[-1].regret
     options = torch.cat([ranked.question.options for ranked in answered])
     utilities = problem.utility(options)
@@ -110,7 +114,11 @@ def _advice(problem: Problem, latest: RankedQuestion) -> str:
 
 
 def in_words(advice: progress.StoppingAdvice) -> str:
-    """Gives the advice with its reason, and both of them where neither says to stop."""
+    """Writes the advice with its reasons.
+
+    These are how much better another design may be, and how often that one would be
+    preferred. The second is left out where the first says to stop.
+    """
     gain = (
         f"the best design there may be is better by {100 * advice.gain_share:.2g} % of "
         "the range of the designs shown, and by less than "

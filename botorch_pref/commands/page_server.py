@@ -163,6 +163,8 @@ def _experiment(
                 position_bias=arguments.position_bias,
                 context=arguments.context,
             )
+            # It only checks the options here and below; the one that is served is made
+            # of the experiment that is returned.
             make_app(trial, **options)
             return trial.copy(storage=arguments.storage)
     elif "://" not in arguments.storage and not Path(arguments.storage).exists():
@@ -300,6 +302,7 @@ def _network_address() -> str:
     """Returns the address by which the network knows this machine; nothing is sent."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
+            # An address of no machine: only the way to other networks is looked up.
             probe.connect(("192.0.2.1", 9))
         except OSError:
             return "127.0.0.1"

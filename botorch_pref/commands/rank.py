@@ -200,7 +200,10 @@ def _check_folder(out: Path, read: Sequence[Path]) -> None:
 
 
 def _boards(ranking: RankedItems, answers: DataFrame, top: int) -> Boards:
-    """Returns the board of all, and those of categories."""
+    """Makes the board of all, and those of categories, in the processes of `_workers`.
+
+    Where answers can say that both items are bad, a column has the share that do.
+    """
     if not isinstance(ranking, ItemRanking):
         boards: Boards = {None: ranking.board(top=top)}
     else:
@@ -314,7 +317,7 @@ def _next_pairs(
 
 @contextmanager
 def _workers(jobs: int, scheduler: str | None) -> Iterator[None]:
-    """Gives boards to processes of this machine, or to those of a Dask scheduler."""
+    """Gives joblib's work in a ``with`` block to processes here, or to Dask's."""
     if jobs == 0:
         raise FeedbackError("--jobs is 0; give 1 or more processes, or -1 for all.")
     if scheduler is None:
