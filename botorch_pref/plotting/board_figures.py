@@ -125,7 +125,11 @@ def _ranks(table: DataFrame) -> list[str]:
 
 
 def add_caption(figure: Figure, text: str) -> None:
-    """Adds a caption below all of a figure, in lines as long as it is wide."""
+    """Adds a caption below all of a figure, in lines as long as it is wide.
+
+    What stands there already, as the label of an axis, stays above it.
+    """
+    # An inch has about so many characters of this size.
     width = round(12 * figure.get_size_inches()[0])
     lines = [line for part in text.splitlines() for line in wrap(part, width)]
     style = drawing.text_style([text])

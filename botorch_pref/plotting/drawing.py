@@ -145,7 +145,8 @@ def draw_matrix(
 ) -> None:
     """Draws a square matrix, darker where larger, with its numbers where they fit.
 
-    Below each number stands its interval, if there is one. The diagonal is left empty.
+    The ``span`` has the numbers of the lightest and the darkest colour. Below each
+    number stands its interval, if there is one. The diagonal is left empty.
     """
     off_diagonal = values.detach().cpu().double().clone().fill_diagonal_(torch.nan)
     low, high = span
@@ -201,6 +202,8 @@ def answered_pairs(feedback: Sequence[Feedback]) -> AnsweredPairs:
         if isinstance(block, Choices | Rankings):
             stages = block.stages()
             losers = (stages[:, 1:] >= 0).sum(-1)
+            # Counts are in the order of the pairs: all losers of a stage, then those of
+            # the next one.
             won.append(ordered_pairs(stages))
             won_counts.append(
                 counts[block.answers_of_stages()].repeat_interleave(losers)

@@ -105,6 +105,7 @@ def plot_comparisons(
     with torch.no_grad():
         mean, _, _ = central_interval(model.posterior(items), LEVEL)
     order = mean.argsort(descending=True, stable=True)
+    # Places count from the top, so that the smaller one has the larger mean.
     place = order.argsort()
     pairs = drawing.answered_pairs(drawing.feedback_of(model))
     won = _counted(place[pairs.won], pairs.won_counts)
@@ -153,7 +154,11 @@ def _counted(pairs: Tensor, counts: Tensor) -> Counter[tuple[int, int]]:
 
 
 def _arc(pair: tuple[int, int], side: float) -> Any:
-    """Draws half an ellipse between places, ``41 x 2``, to the right if positive."""
+    """Computes points of half an ellipse that joins two places, ``41 x 2``.
+
+    ``side`` is its width, as a share of that of half a circle: positive to the right,
+    and negative to the left.
+    """
     angle = torch.linspace(-torch.pi / 2, torch.pi / 2, 41)
     middle, half = sum(pair) / 2, abs(pair[0] - pair[1]) / 2
     x, y = side * half * angle.cos(), middle + half * angle.sin()
@@ -331,6 +336,7 @@ def plot_agreement(
     """
     table = rater_agreement(model, X, raters, names, num_samples=num_samples, seed=seed)
     labels = checked_names(names, len(raters), "raters")
+    # From a row for each pair to ``R x R``: means, then both ends of intervals.
     matrices = [torch.from_numpy(squareform(table[column])) for column in table]
     order = in_circles(table)
     mean, lower, upper = (matrix[order][:, order] for matrix in matrices)
@@ -405,7 +411,10 @@ def plot_progress(
 
 
 def _draw_options(axes: Axes, experiment: PreferenceExperiment, level: float) -> None:
-    """Draws options by the numbers of their questions, from 1, beside the best."""
+    """Draws how far options are from the one recommended, by their questions, from 1.
+
+    A line has the best of them so far by the mean, with its intervals.
+    """
     # An experiment comes with Ax, which figures of models do without.
     from botorch_pref.ax.design_tables import designs_of_experiment
 
@@ -420,6 +429,7 @@ def _draw_options(axes: Axes, experiment: PreferenceExperiment, level: float) ->
     x = [question.index + 1.0 for question in chosen_questions]
     numbers = torch.tensor(x).repeat_interleave(sizes)
     axes.plot(numbers.tolist(), mean.tolist(), "o", color="0.6", markersize=4)
+    # After each question, of all options up to it.
     best = [int(mean[:end].argmax()) for end in sizes.cumsum(0).tolist()]
     drawing.draw_intervals(axes, x, mean[best], lower[best], upper[best])
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))

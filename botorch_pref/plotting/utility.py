@@ -58,7 +58,7 @@ def places_shown(designs: Designs, dimension: Dimension) -> list[float]:
 
 
 def show_on(axis: Any, dimension: Dimension) -> None:
-    """Gives an axis the name, the scale and the ends of a parameter."""
+    """Gives an axis, x or y, the name, the scale and the ends of a parameter."""
     name = drawing.short_name(dimension.name, drawing.LONGEST_TITLE)
     axis.set_label_text(name, **drawing.text_style([name]))
     set_limits = getattr(axis.axes, f"set_{axis.axis_name}lim")
@@ -69,6 +69,7 @@ def show_on(axis: Any, dimension: Dimension) -> None:
         set_limits(-0.5, len(labels) - 0.5)
         return
     if dimension.log:
+        # As ``set_xscale`` and ``set_yscale`` do, whichever axis it is.
         axis._set_axes_scale("log")
     elif dimension.whole:
         axis.set_major_locator(MaxNLocator(integer=True))
@@ -83,7 +84,20 @@ def designs_of(
     design: Tensor | Mapping[str, Any] | None,
     drawn: Sequence[int | str] = (),
 ) -> tuple[Designs, dict[str, Any], list[Dimension]]:
-    """Returns designs of a model or an experiment, that held, and parameters drawn."""
+    """Reads the arguments of figures of a utility, of a model or of an experiment.
+
+    Args:
+        model: See `plot_utility`, as of the next three.
+        bounds: Of models alone, as are the next two.
+        names: Of the columns.
+        categorical: Columns of choices.
+        design: Values to be held, called ``at`` there; the incumbent has the others.
+        drawn: Names or numbers of the parameters to be drawn; none for the first one.
+
+    Returns:
+        The designs with their model, the values that are held, of all parameters, and
+        the parameters to be drawn.
+    """
     if isinstance(model, Model):
         check_unbatched(model)
         points = observed_points(model)
@@ -157,7 +171,7 @@ class _Columns(NamedTuple):
     columns: list[list[int]]
 
     def design(self, point: Tensor) -> dict[str, Any]:
-        """Names the values of a point, ``d``."""
+        """Names the values of a point, ``d``; choices by their largest column."""
         return {
             dimension.name: dimension.choices[int(point[columns].argmax())]
             if dimension.choices
@@ -204,6 +218,7 @@ def _columns_of(
         )
     low, high = bounds.tolist()
     numbers = [[column] for column in range(dim) if column not in coded]
+    # Parameters are in the order of their first columns.
     columns = sorted(numbers + [[*choice] for choice in choices])
     dimensions = []
     for group in columns:
@@ -393,6 +408,7 @@ def _plot_contours(
 ) -> None:
     """Draws the mean over two parameters, with lines of its intervals."""
     across, up = first.values(NUM_SIDE), second.values(NUM_SIDE)
+    # Row by row from below, as the means are put into a matrix again.
     moved = [{**held, first.name: a, second.name: b} for b in up for a in across]
     parts = designs.intervals(moved, level)
     mean, lower, upper = (part.reshape(len(up), -1).numpy() for part in parts)
@@ -490,6 +506,7 @@ def draw_drivers(effects: Sequence[FeatureEffect], title: str, path: Path) -> No
     figure.suptitle(title, **drawing.text_style([title]))
     ordered = sorted(effects, key=lambda effect: abs(float(effect.mean[-1])))
     names = [drawing.short_name(effect.name) for effect in ordered]
+    # The last value of a feature is its 95 % quantile, and the first its 5 % quantile.
     ends = [float(effect.mean[-1]) for effect in ordered]
     sides = [_HALF * float(effect.deviation[-1]) for effect in ordered]
     rows = range(len(names))
