@@ -69,7 +69,11 @@ def plus_identity(matrix: Tensor) -> Tensor:
 
 
 def site_cholesky(matrix: Tensor) -> Tensor:
-    """Factors a matrix ``I + M`` with ``M`` positive semi-definite."""
+    """Factors ``I + M`` of a positive semi-definite ``M``, its lower triangle alone.
+
+    Raises:
+        PrecisionError: Rounding of the prior covariance left no factor.
+    """
     factor, info = torch.linalg.cholesky_ex(matrix)
     if bool(info.any()):
         raise PrecisionError(
@@ -163,7 +167,8 @@ class SitePosterior(ABC):
     def squared_covariance(self) -> Callable[[Tensor], Tensor]:
         r"""Makes the product of :math:`\Sigma \circ \Sigma` with values of rows.
 
-        Both are ``batch_shape x m``.
+        Both are ``batch_shape x m``. Changes of site precisions move the variances of
+        rows by minus this product.
         """
         h = self.row_root()
         return lambda x: ((h @ (h.mT @ (x.unsqueeze(-1) * h))) * h).sum(-1)
@@ -183,15 +188,19 @@ class SitePosterior(ABC):
     def influence(self) -> Tensor:
         """Computes ``(I - Sigma T) A``, ``batch_shape x m x n``.
 
-        It is what a change of the points' prior means does to the means of the rows.
+        It is what a change of the points' prior means does to the posterior means of
+        the rows ``A f`` while the sites stay, of precisions ``T``; ``Sigma`` is the
+        posterior covariance of the rows.
         """
-        return self.kept(self.rows.dense(), self.variance())
+        return self.shrunk(self.rows.dense(), self.variance())
 
     def rows_form(self, rows: SparseDesign, covar: Tensor) -> Tensor:
         r"""Makes a form with the gradient of ``log |B| / 2`` in the rows' coefficients.
 
-        That in :math:`A_{ij}` is :math:`\tau_i \operatorname{cov}(z_i, f_j)`, of the
-        posterior; points have the prior covariance ``covar``.
+        The gradient in :math:`A_{ij}` is :math:`\tau_i \operatorname{cov}(z_i, f_j)`,
+        the posterior covariance of row and point; points have the prior covariance
+        ``covar``. Only gradients of the form count, which have those of
+        ``rows.coefficients`` in them.
         """
         with torch.no_grad():
             covariance = self.influence() @ covar
@@ -199,11 +208,17 @@ class SitePosterior(ABC):
             gradient = self.tau.unsqueeze(-1) * covariance.gather(-1, index)
         return (gradient * rows.coefficients).sum((-2, -1))
 
-    def kept(self, values: Tensor, variance: Tensor) -> Tensor:
-        """Computes ``(I - Sigma T) values`` of rows with these posterior variances."""
+    def shrunk(self, values: Tensor, variance: Tensor) -> Tensor:
+        """Computes ``(I - Sigma T) values`` of rows, ``batch_shape x m x k``.
+
+        With the posterior covariance ``Sigma`` of rows and the site precisions ``T`` it
+        turns changes of prior means into those of posterior means. ``variance`` are the
+        diagonal of ``Sigma``, ``batch_shape x m``.
+        """
         tau = self.tau.unsqueeze(-1)
         forces, moved, *_ = self.solve(tau * values)
-        # The difference where it keeps its digits.
+        # T^-1 forces where sites leave less than half of a variance: the difference of
+        # values and movements has lost digits there.
         precise = tau * variance.unsqueeze(-1) > 0.5
         return torch.where(
             precise, forces / torch.where(precise, tau, 1.0), values - moved
@@ -215,7 +230,12 @@ class SitePosterior(ABC):
         return q @ q.mT if p is None else q @ q.mT - p @ p.mT
 
     def noise_precision(self, noise: NoiseBlocks) -> Tensor:
-        """Computes blocks, ``k x k``, of ``W = T - T Sigma T`` if rows share noise."""
+        """Computes blocks of ``W = T - T Sigma T`` for rows that share noise.
+
+        With the site precisions ``T`` and the posterior covariance ``Sigma`` of rows,
+        ``-W / 2`` is a part of the evidence's gradient in their noise. The result is
+        ``... x num_blocks x k x k``.
+        """
         t = self.tau.unsqueeze(-1)
         spread = noise.take(t * self.row_root())
         return torch.diag_embed(noise.take(t).squeeze(-1)) - spread @ spread.mT
@@ -291,7 +311,7 @@ class SiteSolver(ABC):
         """Finds the largest of values that each process has of its own rows."""
         return values
 
-    def everywhere(self, holds: Tensor) -> Tensor:
+    def in_all_processes(self, holds: Tensor) -> Tensor:
         """Tells whether something holds for the rows of every process."""
         return holds
 
@@ -300,7 +320,11 @@ class SiteSolver(ABC):
         return bool((tau < 0).any())
 
     def predict(self, forces: Tensor, weights: Tensor) -> Tensor:
-        """Predicts ``C a`` by weights of points, ``batch_shape x m``."""
+        """Predicts ``C a = A K w + N a`` by weights of points, ``batch_shape x m``.
+
+        The weights are ``w = A' a``. Beside the movements that were solved for it shows
+        how many digits were lost.
+        """
         rows = self.rows.apply((self.covar @ weights.unsqueeze(-1)).squeeze(-1))
         if self.noise is None:
             return rows
@@ -327,9 +351,17 @@ class NegativeSites(SitePosterior):
     """
 
     def __init__(self, base: SitePosterior, solver: SiteSolver, tau: Tensor) -> None:
+        """Widens the posterior ``base`` of ``T1``, the non-negative part of ``tau``.
+
+        Negative precisions, ``-T2`` at the rows that ``E`` picks, add ``U U'`` to the
+        covariance of rows and take ``V V'`` from ``W``, with ``U = Sigma_1 E T2^(1/2)
+        L^-T``, ``V = (I + T1 C)^-1 E T2^(1/2) L^-T`` and ``L L' = I - T2^(1/2) E'
+        Sigma_1 E T2^(1/2)``. The widening of the weights of points is ``A' V``.
+        """
         self._base, self._solver, self.rows = base, solver, solver.rows
         negative_rows = (tau < 0).view(-1, tau.shape[-1]).any(0).nonzero().squeeze(-1)
         scale = (-tau[..., negative_rows]).clamp_min(0.0).sqrt()
+        # E T2^(1/2): rows that are negative in any element, zero in the others.
         columns = tau.new_zeros(*tau.shape, len(negative_rows))
         columns[
             ..., negative_rows, torch.arange(len(negative_rows), device=tau.device)
@@ -340,12 +372,13 @@ class NegativeSites(SitePosterior):
         keep = self.proper.unsqueeze(-1)
         self.tau = torch.where(keep, tau, tau.clamp_min(0.0))
         diagonal = cholesky.diagonal(dim1=-2, dim2=-1)
+        # Factors that failed have any numbers: a one, and below a zero, for them.
         self._log_det = 2.0 * torch.where(keep, diagonal, 1.0).log().sum(-1)
         parts = torch.cat([narrow, forces, columns, weights], dim=-2).mT
         parts = torch.linalg.solve_triangular(cholesky, parts, upper=False).mT
         parts = torch.where(keep.unsqueeze(-1), parts, 0.0)
         m, n = tau.shape[-1], weights.shape[-2]
-        self._rows_widening, self._forces_widening, self._seen, self._widening = (
+        self._rows_widening, self._forces_widening, self._columns, self._widening = (
             parts.split([m, m, m, n], dim=-2)
         )
 
@@ -355,18 +388,26 @@ class NegativeSites(SitePosterior):
         return self._base.log_det + self._log_det
 
     def solve(self, shifts: Tensor) -> Balance:
-        """See base class."""
+        """Solves for forces and movements: those of ``base``, ``V g`` and ``U g``.
+
+        ``U`` and ``V`` widen the posteriors of rows and forces, and ``g = L^-1 T2^(1/2)
+        E' u1`` is of the movements ``u1`` of rows under ``base``. Weights of points get
+        ``A' V g``; shifts are ``batch_shape x m x k``.
+        """
         forces, moved, weights, _ = self._base.solve(shifts)
-        g = self._seen.mT @ moved
+        g = self._columns.mT @ moved
         forces = forces + self._forces_widening @ g
         moved = moved + self._rows_widening @ g
         energy = (forces * moved).sum(-2)
         return Balance(forces, moved, weights + self._widening @ g, energy)
 
     def respond(self, pull: Tensor) -> Response:
-        """See base class."""
+        """Adds the widening to Newton's step of ``base``, in the space of the solver.
+
+        Forces ``V g`` and movements ``U g`` of rows are translated to that space.
+        """
         solver, (opposed, moved, decrement) = self._solver, self._base.respond(pull)
-        g = self._seen.mT @ solver.rows_of(moved).unsqueeze(-1)
+        g = self._columns.mT @ solver.rows_of(moved).unsqueeze(-1)
         forces = (self._forces_widening @ g).squeeze(-1)
         rows = (self._rows_widening @ g).squeeze(-1)
         return Response(
@@ -388,9 +429,13 @@ class NegativeSites(SitePosterior):
         return self._base.variance()
 
     def cavity_ratio(self, variance: Tensor) -> Tensor:
-        """See base class."""
+        """Computes ``1 - tau_i Sigma_ii`` of rows, positive where a row has a cavity.
+
+        The base gives ``1 - max(tau, 0) Sigma_1`` to more digits than the difference
+        has. Variances of the base are taken, and those of the argument are not.
+        """
         widened = self.tau * self._rows_widening.square().sum(-1)
-        # Of the rows that are widened the base knows no precision.
+        # The base has a precision of 0 where this one has a negative one.
         correction = self._base_variance * self.tau.clamp_max(0.0)
         return self._base.cavity_ratio(self._base_variance) - correction - widened
 
@@ -407,7 +452,7 @@ class NegativeSites(SitePosterior):
         return self._base.precision() - self._widening @ self._widening.mT
 
     def noise_precision(self, noise: NoiseBlocks) -> Tensor:
-        """See base class."""
+        """Computes blocks of ``W``, those of ``base`` less ``V V'``; see base class."""
         v = noise.take(self._forces_widening)
         return self._base.noise_precision(noise) - v @ v.mT
 
@@ -417,7 +462,12 @@ class NegativeSites(SitePosterior):
 
 
 def site_posterior(solver: SiteSolver, tau: Tensor) -> tuple[SitePosterior, Tensor]:
-    """Makes the posterior of sites of either sign, and tells where it is proper."""
+    """Makes the posterior of sites of either sign, and tells where it is proper.
+
+    The second result is ``batch_shape``, booleans. Where it is False ``C^-1 + T`` is
+    not positive definite, and the posterior is that of the non-negative precisions
+    alone.
+    """
     if not solver.bends(tau):
         base = solver.factor(tau)
         return base, torch.ones_like(base.log_det, dtype=torch.bool)
@@ -458,6 +508,7 @@ def lost_digits(
     residual = (solver.predict(balance.forces, balance.weights) - balance.moved).abs()
     sums, spread = _bounds(solver, tau, balance.weights)
     error_bound = residual.maximum(eps * sums.unsqueeze(-1)) * variance.rsqrt()
+    # In processes that share answers, all take part in each `largest`, in this order.
     largest = torch.maximum(error_bound.max(), 2 * eps * spread.max())
     bound = float(solver.largest(largest))
     if bound <= _NEGLIGIBLE:
@@ -477,7 +528,11 @@ def lost_digits(
 
 
 def _bounds(solver: SiteSolver, tau: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-    """Bounds `_sums_of_means` and ``C_ii`` over a variance, ``batch_shape``."""
+    """Bounds two errors cheaply, so that most solutions need no exact value.
+
+    The first bounds `_sums_of_means`, ``|A| |K| |w|``, of any row, the second the ratio
+    of prior to posterior variance of any row; each ``batch_shape``.
+    """
     c, k = solver.rows.coefficients.abs().max(), solver.rows.coefficients.shape[-1]
     largest = solver.covar.diagonal(dim1=-2, dim2=-1).amax(-1) * c * k
     precision = solver.total(tau.sum(-1)) * c * k
@@ -485,7 +540,10 @@ def _bounds(solver: SiteSolver, tau: Tensor, weights: Tensor) -> tuple[Tensor, T
 
 
 def _sums_of_means(solver: SiteSolver, weights: Tensor) -> Tensor:
-    """Computes ``|A| |K| |w|``, sizes that add up to means, ``batch_shape x m``."""
+    """Computes ``|A| |K| |w|``, sizes that add up to means, ``batch_shape x m``.
+
+    Rounding of a mean is ``eps`` times this, and not times the mean.
+    """
     sums = (solver.covar.abs() @ weights.abs().unsqueeze(-1)).squeeze(-1)
     sizes = replace(solver.rows, coefficients=solver.rows.coefficients.abs())
     return sizes.apply(sums)

@@ -181,7 +181,7 @@ class EPProblem:
         shift = torch.addcmul(nu, tau, prior, value=-1.0).unsqueeze(-1)
         balance = posterior.solve(shift).of_column()
         mean = prior + balance.moved
-        proper = solver.everywhere(proper & (cavity_ratio > 0).all(-1))
+        proper = solver.in_all_processes(proper & (cavity_ratio > 0).all(-1))
         is_proper = bool(proper.all())
         if not is_proper:
             # Any Gaussian will do where there is no cavity: its moments are not used.
@@ -387,7 +387,7 @@ def _noise_form(
     """
     with torch.no_grad():
         eye = torch.eye(noise.num_rows, dtype=at_mean.dtype, device=at_mean.device)
-        back = state.posterior.kept(eye, state.variance).mT
+        back = state.posterior.shrunk(eye, state.variance).mT
         pull, force = back @ at_mean.unsqueeze(-1), state.force.unsqueeze(-1)
     form = at_mean.new_zeros(())
     for part in noise.parts:

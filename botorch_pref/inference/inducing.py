@@ -241,7 +241,7 @@ class SharedFeatureSolver(FeatureSolver):
         """See base class."""
         return _reduced(values, distributed.ReduceOp.MAX)
 
-    def everywhere(self, holds: Tensor) -> Tensor:
+    def in_all_processes(self, holds: Tensor) -> Tensor:
         """See base class."""
         return _reduced(holds.to(torch.uint8), distributed.ReduceOp.MIN).bool()
 
@@ -253,18 +253,18 @@ class SharedFeatureSolver(FeatureSolver):
             noise = super().conditioned_noise(tau)
         except PrecisionError as error:
             failed = error
-        if bool(self.everywhere(tau.new_tensor(noise is not None))):
+        if bool(self.in_all_processes(tau.new_tensor(noise is not None))):
             return cast("ConditionedNoise", noise)
         raise failed
 
     @cached_property
     def resolves_all(self) -> bool:
         """See base class."""
-        return bool(self.everywhere(self.resolved.all()))
+        return bool(self.in_all_processes(self.resolved.all()))
 
     def bends(self, tau: Tensor) -> bool:
         """See base class; refused: it would ask for the rows of other processes."""
-        if bool(self.everywhere((tau >= 0).all())):
+        if bool(self.in_all_processes((tau >= 0).all())):
             return False
         raise BotorchPrefError(
             "Some answers contradict others so much that they make utilities less "

@@ -63,6 +63,11 @@ class _RowFactor(SitePosterior):
     """
 
     def __init__(self, rows: SparseDesign, covar: Tensor, tau: Tensor) -> None:
+        """Factors ``B = I + T^(1/2) C T^(1/2)``, ``batch_shape x m x m``.
+
+        ``covar`` is ``C``, the prior covariance of rows with the noise that they share;
+        ``T = diag(tau)`` are precisions of sites, none negative.
+        """
         self.rows, self._covar, self.tau = rows, covar, tau
         self._scale = tau.sqrt()
         # C T^(1/2): its transpose is what LAPACK takes without a copy.
@@ -71,6 +76,7 @@ class _RowFactor(SitePosterior):
         diagonal = b.diagonal(dim1=-2, dim2=-1)
         self._any_precise = bool((diagonal > _PRECISE).any())
         self._precise = diagonal > 1
+        # Last, for it adds the identity to b in place.
         diagonal.add_(1.0)
         self._cholesky = site_cholesky(b)
 
@@ -80,13 +86,22 @@ class _RowFactor(SitePosterior):
         return log_det(self._cholesky)
 
     def solve(self, shifts: Tensor) -> Balance:
-        """See base class."""
+        """Solves for forces ``a = (I + T C)^-1 s`` of sites of shifts ``s``.
+
+        All are ``batch_shape x m x k``. With site precisions ``T`` and the prior
+        covariance ``C`` of rows, these move by ``Sigma s = C a`` from their prior
+        means; points have the weights ``A' a``, with which the prior covariance
+        predicts. The energy is ``a' C a``.
+        """
         forces, moved = self._settled(shifts)
         weights = self.rows.adjoint_matrix(forces)
         return Balance(forces, moved, weights, (forces * moved).sum(-2))
 
     def respond(self, pull: Tensor) -> Response:
-        """See base class; without weights, which no step needs."""
+        """Computes Newton's step of the rows for a ``pull``, ``batch_shape x m``.
+
+        Like `solve`, but without weights, which no step needs.
+        """
         settled = self._settled(pull.unsqueeze(-1))
         forces, moved = (part.squeeze(-1) for part in settled)
         return Response(forces, moved, (pull * moved).sum(-1))
@@ -96,9 +111,11 @@ class _RowFactor(SitePosterior):
         return self._settled(values)[1]
 
     def _settled(self, shifts: Tensor) -> tuple[Tensor, Tensor]:
-        """Solves for forces and movements of the rows, each ``batch_shape x m x k``.
+        """Solves for forces ``(I + T C)^-1 s`` and movements ``Sigma s`` of rows.
 
-        The formulas of the class: of precise sites the first ones, of vague the others.
+        Shifts ``s`` and results are ``batch_shape x m x k``. Where a site is more
+        precise than the prior the first formulas of the class are taken, else the
+        others: neither has a difference of large numbers.
         """
         scale = self._scale.unsqueeze(-1)
         if not self._any_precise:
@@ -114,13 +131,18 @@ class _RowFactor(SitePosterior):
 
     @cached_property
     def _variances(self) -> tuple[Tensor, Tensor]:
-        """Variances, and their ratios to those of cavities, ``batch_shape x m``."""
+        """Posterior variances of rows, and ratios to those of cavities, ``... x m``.
+
+        They are ``Sigma_ii`` and ``1 - tau_i Sigma_ii``. Each as a difference may lose
+        its digits: of precise sites the ratio is a sum of squares, ``(B^-1)_ii``, from
+        which the variance follows, of others the other way round.
+        """
         columns = self._scaled.mT
         if self._any_precise:
             unit = torch.diag_embed(self._precise.to(columns))
             columns = torch.where(self._precise.unsqueeze(-2), unit, columns)
         half = torch.linalg.solve_triangular(self._cholesky, columns, upper=False)
-        # No square of the matrix is written down.
+        # The norm makes no matrix of squares.
         squares = torch.linalg.vector_norm(half, dim=-2).square()
         variance = self._covar.diagonal(dim1=-2, dim2=-1) - squares
         if not self._any_precise:
@@ -133,11 +155,15 @@ class _RowFactor(SitePosterior):
         return self._variances[0]
 
     def cavity_ratio(self, variance: Tensor) -> Tensor:
-        """See base class; without a difference where sites are precise."""
+        """Returns ``1 - tau_i Sigma_ii`` to its own digits, without the argument."""
         return self._variances[1]
 
     def root(self) -> Tensor:
-        """See base class."""
+        """Computes ``Q`` with ``A' W A = Q Q'``, ``batch_shape x n x m``.
+
+        That is by what answers reduce the prior covariance ``K`` of points, to ``K - K
+        A' W A K``. It is ``A' T^(1/2) L^-T`` with the Cholesky factor ``L`` of ``B``.
+        """
         scale = torch.diag_embed(self._scale)
         y = torch.linalg.solve_triangular(self._cholesky, scale, upper=False)
         return self.rows.adjoint_matrix(y.mT)
@@ -155,7 +181,11 @@ class _RowFactor(SitePosterior):
         return noise.take_square(self._row_precision())
 
     def row_root(self) -> Tensor:
-        """See base class: ``S L^-T`` with ``L L' = I + S' T S``, for ``C = S S'``."""
+        """Computes a root ``H`` of the posterior covariance of rows, ``... x m x m``.
+
+        It is ``S L^-T`` with ``L L' = I + S' T S``, for the prior covariance ``S S'``,
+        singular or not.
+        """
         root = psd_root(self._covar)
         scaled = self._scale.unsqueeze(-1) * root
         cholesky = site_cholesky(plus_identity(scaled.mT @ scaled))
@@ -193,7 +223,13 @@ _SLOWEST, _MAX_TURNS = 0.1, 6
 
 
 def _num_turns(largest: float, eps: float) -> int:
-    """Counts the refinements wanted at a largest eigenvalue of ``C T``."""
+    """Counts the refinements of weights that are wanted, for `_PointFactor`.
+
+    ``largest`` bounds the eigenvalues of ``C T``. Each turn multiplies the relative
+    error of the weights, ``eps * largest`` at first, by as much; so many turns make it
+    ``eps``, and six are tried where each gains less than a digit. None is wanted where
+    that error moves no posterior mean by a billionth of its deviation.
+    """
     if not eps * largest * math.sqrt(max(largest, 0.0)) > _NEGLIGIBLE:
         return 0
     if eps * largest > _SLOWEST:
@@ -205,6 +241,13 @@ class _ConditionedBlocks:
     """The noise of blocks of one width, conditioned on their sites."""
 
     def __init__(self, blocks: NoiseBlocks, tau: Tensor) -> None:
+        """Computes ``P``, ``Q`` and ``M`` of each block, ``... x num_blocks x k x k``.
+
+        With the prior covariance ``N`` of a block's noise and the precisions ``T`` of
+        its sites, `precision` is ``P = (N + T^-1)^-1``, `softening` ``Q = (I + N T)^-1
+        = I - N P``, and `covariance` ``M = Q N``, the noise's posterior covariance
+        given the points. ``tau`` is ``batch_shape x m x 1``, of all rows.
+        """
         self.blocks = blocks
         scale = blocks.take(tau).sqrt()
         scaled_noise = scale * blocks.covariance * scale.mT
@@ -224,7 +267,12 @@ class _ConditionedBlocks:
         return self.softening @ covariance @ self.softening.mT
 
     def root_columns(self, tau: Tensor) -> Tensor:
-        """Computes ``H`` with ``M = H H'``, a column for each row of the blocks."""
+        """Computes a root of ``M``, the posterior covariance of noise given points.
+
+        It is dense, ``batch_shape x m x (num_blocks k)``, a column for each row of a
+        block, and zero at rows outside. With ``N = S S'`` it is ``S L^-T``, ``L L' = I
+        + S' T S``.
+        """
         noise = self.blocks
         root, t = psd_root(noise.covariance), noise.take(tau)
         inner = site_cholesky(plus_identity(root.mT @ (t * root)))
@@ -243,6 +291,10 @@ class ConditionedNoise:
     """
 
     def __init__(self, noise: NoiseBlocks | None, tau: Tensor) -> None:
+        """Conditions each block of noise on sites of precisions ``tau``, ``... x m``.
+
+        `log_det` is ``log |I + N T|``, zero without noise.
+        """
         self._tau = tau.unsqueeze(-1)
         parts = () if noise is None else noise.parts
         self.parts = [_ConditionedBlocks(part, self._tau) for part in parts]
@@ -263,7 +315,11 @@ class ConditionedNoise:
         return part.covariance
 
     def oppose(self, values: Tensor) -> Tensor:
-        """Multiplies ``P values`` of rows."""
+        """Multiplies ``P values``, ``batch_shape x m x k``, with ``P = (N + T^-1)^-1``.
+
+        These are the precisions that sites ``T`` have on ``A f`` once noise ``N`` is
+        integrated out, ``T`` itself outside of blocks.
+        """
         opposed = self._tau * values
         for part in self.parts:
             opposed = part.blocks.put(
@@ -272,7 +328,11 @@ class ConditionedNoise:
         return opposed
 
     def soften(self, values: Tensor, transposed: bool = False) -> Tensor:
-        """Multiplies ``Q values`` of rows, or ``Q' values``."""
+        """Multiplies ``Q values`` of rows, or ``Q' values``, with ``Q = (I + N T)^-1``.
+
+        Where the points are at ``A f``, the rows, with their noise, are at ``Q A f`` on
+        average. Outside of blocks it is the identity.
+        """
         softened = values
         for part in self.parts:
             q = part.softening.mT if transposed else part.softening
@@ -280,7 +340,12 @@ class ConditionedNoise:
         return softened
 
     def moved(self, values: Tensor, shifts: Tensor) -> Tensor:
-        """Computes ``Q seen + M shifts`` of rows."""
+        """Computes ``Q values + M shifts`` of rows, each ``batch_shape x m x k``.
+
+        The first part is the movement ``values`` of ``A f`` softened by the sites, the
+        second that of the shared noise by the sites' shifts. Without noise they are the
+        values.
+        """
         if not self.parts:
             return values
         spread = torch.zeros_like(shifts)
@@ -290,7 +355,10 @@ class ConditionedNoise:
         return self.soften(values) + spread
 
     def energy(self, forces: Tensor) -> Tensor:
-        """Computes ``a' N a`` of forces, ``batch_shape x k``."""
+        """Computes ``a' N a`` of forces, ``batch_shape x k``, a part of ``a' C a``.
+
+        ``N`` is the prior covariance of the shared noise, zero without any.
+        """
         energy = torch.zeros_like(forces[..., 0, :])
         for part in self.parts:
             block_forces = part.blocks.take(forces)
@@ -300,7 +368,11 @@ class ConditionedNoise:
         return energy
 
     def with_root(self, values: Tensor) -> Tensor:
-        """Joins ``Q seen`` and ``H`` with ``M = H H'``, of columns for each block."""
+        """Joins ``Q values`` and a root of ``M``, of columns for each block.
+
+        If ``values`` are the design times a root of the posterior covariance of points,
+        that is one of the posterior covariance of rows, ``... x m x r``.
+        """
         columns = [part.root_columns(self._tau) for part in self.parts]
         return join_rows([self.soften(values), *columns]) if columns else values
 
@@ -316,14 +388,20 @@ class _PointFactor(SitePosterior):
     """
 
     def __init__(self, solver: PointSolver, tau: Tensor) -> None:
+        """Factors ``I + S' G S``, ``n x n``, with the prior covariance ``K = S S'``.
+
+        ``G = A' P A`` is what sites of precisions ``tau``, ``batch_shape x m``, add to
+        the precision of points once noise that rows share is integrated out.
+        """
         self._solver, self.rows, self.tau = solver, solver.rows, tau
         self._site_noise = ConditionedNoise(solver.noise, tau)
-        # Of the rows that share no noise.
+        # Rows of blocks have P instead of T.
         self._tau_alone = tau
         if solver.noise is not None:
             self._tau_alone = torch.where(solver.noise.inside, 0.0, tau)
         self._gram = self.rows.gram(self._tau_alone)
         for rows, part in zip(solver.block_rows, self._site_noise.parts, strict=True):
+            # In place, before anything is made of it.
             rows.add_gram(part.precision, self._gram)
         self._cholesky = site_cholesky(plus_identity(solver.whitened(self._gram)))
         self._turns = _num_turns(
@@ -356,7 +434,12 @@ class _PointFactor(SitePosterior):
         return log_det(self._cholesky) + self._site_noise.log_det
 
     def solve(self, shifts: Tensor) -> Balance:
-        """See base class: ``a = Q' s - P A f`` and ``Sigma s = Q A f + M s``."""
+        """Solves for forces ``a = Q' s - P A f`` and movements ``Q A f + M s`` of rows.
+
+        ``f`` are the movements of points from their prior means, ``P``, ``Q`` and ``M``
+        those of `ConditionedNoise` (``T``, the identity and zero without noise). The
+        shifts ``s`` are ``batch_shape x m x k``; the energy is ``f' K^-1 f + a' N a``.
+        """
         noise = self._site_noise
         softened = noise.soften(shifts, transposed=True)
         pull = self.rows.adjoint_matrix(softened)
@@ -369,7 +452,12 @@ class _PointFactor(SitePosterior):
         )
 
     def _weights(self, pull: Tensor) -> Tensor:
-        """Solves for ``w`` with pulls ``b``, both ``batch_shape x n x k``."""
+        """Solves ``(I + G K) w = b`` for weights of points, ``batch_shape x n x k``.
+
+        ``b`` are pulls at points, ``G`` the precision that sites give these. Each turn
+        adds the solution for the residual ``b - G K w - w``, as often as `_num_turns`
+        says.
+        """
         weights = pull - self._gram @ self._points_times(pull)
         for _ in range(self._turns):
             residual = pull - self._gram @ (self._solver.covar @ weights) - weights
@@ -378,7 +466,11 @@ class _PointFactor(SitePosterior):
         return weights
 
     def respond(self, pull: Tensor) -> Response:
-        """See base class; the decrement is a sum of squares."""
+        """Computes Newton's step in the white space, ``f = S v``, for a ``pull`` there.
+
+        All are ``batch_shape x n``. The prior of ``v`` is ``N(0, I)``, so that it
+        opposes by the movement itself; the decrement is a sum of squares.
+        """
         half = torch.linalg.solve_triangular(
             self._cholesky, pull.unsqueeze(-1), upper=False
         )
@@ -387,15 +479,20 @@ class _PointFactor(SitePosterior):
         return Response(moved, moved, half.square().sum((-2, -1)))
 
     def covariance_times(self, values: Tensor) -> Tensor:
-        """See base class; without a difference of large numbers."""
+        """Multiplies the posterior covariance of rows by values, ``... x m x k``.
+
+        It is ``Q A Sigma_f A' Q' + M``, a sum without differences of large numbers.
+        """
         softened = self._site_noise.soften(values, transposed=True)
         moved = self._points_times(self.rows.adjoint_matrix(softened))
         return self._site_noise.moved(self.rows.apply_matrix(moved), values)
 
     def squared_covariance(self) -> Callable[[Tensor], Tensor]:
-        r"""See base class: the diagonal of ``A S (A' diag(x) A) S A'``.
+        """Makes the product of ``Sigma * Sigma``, entry by entry, with values of rows.
 
-        ``S`` is the covariance of the points. Rows that share noise have another one.
+        It is the diagonal of ``A S (A' diag(x) A) S A'``, where ``S`` is the covariance
+        of the points, ``n x n``. Rows that share noise have another ``Sigma``: see base
+        class.
         """
         if self._solver.noise is not None:
             return super().squared_covariance()
@@ -405,14 +502,22 @@ class _PointFactor(SitePosterior):
         )
 
     def influence(self) -> Tensor:
-        """See base class: ``Q A (I + K G)^-1``."""
+        """Computes ``(I - Sigma T) A``, ``... x m x n``, by ``Q A (I + K G)^-1``.
+
+        It turns changes of prior means of points into those of posterior means of rows.
+        """
         eye = torch.eye(
             self.rows.num_points, dtype=self.tau.dtype, device=self.tau.device
         )
         return self._site_noise.soften(self.rows.apply_matrix(self._weights(eye).mT))
 
     def rows_form(self, rows: SparseDesign, covar: Tensor) -> Tensor:
-        """See base class: that of ``A' P A`` times the covariance of the points."""
+        """Makes a form with the gradient of ``log |B| / 2`` in the rows' coefficients.
+
+        It is ``<P, A Sigma_f A'> / 2`` with the posterior covariance ``Sigma_f`` of
+        points held constant; its graph is that of ``rows.coefficients``. ``covar`` is
+        not needed.
+        """
         with torch.no_grad():
             covariance = self._covariance
         form = (self._tau_alone * rows.congruence_diagonal(covariance)).sum(-1)
@@ -423,7 +528,11 @@ class _PointFactor(SitePosterior):
         return 0.5 * form
 
     def variance(self) -> Tensor:
-        """See base class."""
+        """Computes posterior variances of rows, ``batch_shape x m``.
+
+        They are the diagonal of ``Q A Sigma_f A' Q' + M`` with the posterior covariance
+        ``Sigma_f`` of points, and of ``A Sigma_f A'`` for rows that share no noise.
+        """
         site_noise, noise = self._site_noise, self._solver.noise
         if noise is None:
             return self.rows.row_squares(self._half.mT)
@@ -448,13 +557,21 @@ class _PointFactor(SitePosterior):
         return [rows.congruence(self._covariance) for rows in self._solver.block_rows]
 
     def root(self) -> Tensor:
-        """See base class."""
+        """Computes ``Q`` with ``A' W A = Q Q'``, ``batch_shape x n x n``.
+
+        That is by what answers reduce the prior covariance ``K`` of points, to ``K - K
+        A' W A K``. It is ``U L^-T`` with ``G = U U'`` and ``L L' = I + U' K U``.
+        """
         u = psd_root(self._gram)
         cholesky = site_cholesky(plus_identity(u.mT @ self._solver.covar @ u))
         return torch.linalg.solve_triangular(cholesky, u.mT, upper=False).mT
 
     def precision(self) -> Tensor:
-        """See base class."""
+        """Computes ``A' W A = G - G Sigma_f G``, ``batch_shape x n x n``.
+
+        By this answers reduce the prior covariance ``K`` of points, to ``K - K A' W A
+        K``.
+        """
         root = self._solver.sparse_root
         if root is None:
             half = sparse_product(self._gram, self._half.mT).mT
@@ -464,7 +581,11 @@ class _PointFactor(SitePosterior):
         return self._gram - half.mT @ half
 
     def noise_precision(self, noise: NoiseBlocks) -> Tensor:
-        """See base class."""
+        """Computes blocks of ``W = P - P A Sigma_f A' P``, ``... x b x k x k``.
+
+        ``-W / 2`` is a part of the evidence's gradient in shared noise. ``noise`` has
+        to be a part of the solver's own: it is found by identity.
+        """
         if self._solver.noise is None:
             return super().noise_precision(noise)
         parts = zip(self._site_noise.parts, self._block_covariances, strict=True)
@@ -499,7 +620,11 @@ class PointSolver(SiteSolver):
         self.root = psd_root(covar)
 
     def whitened(self, gram: Tensor) -> Tensor:
-        """Computes ``S' G S`` for the root ``S``, in its lower triangle at least."""
+        """Computes ``S' G S`` of a precision of points, with the prior root ``S``.
+
+        The lower triangle holds it: Cholesky's algorithm reads no more, and LAPACK
+        leaves something else above.
+        """
         if self.sparse_root is not None:
             return sparse_congruence(self.sparse_root.mT, gram)
         if gram.dim() == 2 and self._has_large_triangle:
@@ -552,7 +677,10 @@ class PointSolver(SiteSolver):
 def choose_solver(
     covar: Tensor, rows: SparseDesign, noise: NoiseBlocks | None = None
 ) -> SiteSolver:
-    """Chooses the solver of the smaller space, that of rows if both are as large."""
+    """Chooses the solver of the smaller space, that of rows if both are as large.
+
+    ``covar`` is ``K``, ``batch_shape x n x n``; it costs the cube of the space.
+    """
     if rows.num_rows <= rows.num_points:
         return RowSolver(covar, rows, noise)
     return PointSolver(covar, rows, noise)

@@ -249,9 +249,9 @@ class SparseTangent:
         self._fixed, self._rows, self._whole = fixed, solver.rows, fixed.whole
         self._tau = self._whole.tau.unsqueeze(-1)
         self._slopes, self._row_root = _blurred_slopes(fixed), self._whole.row_root()
-        self._kept = partial(self._whole.kept, variance=state.variance)
+        self._shrunk = partial(self._whole.shrunk, variance=state.variance)
         self._projection = solver.features @ solver.root.mT
-        self._seen = self._kept(self._rows.apply_matrix(self._projection))
+        self._in_rows = self._shrunk(self._rows.apply_matrix(self._projection))
         self._of_cross, self._precision = self._whole.point_precision()
         self._pulls = self._rows.adjoint(state.force)
 
@@ -278,13 +278,13 @@ class SparseTangent:
         noise = self._fixed.factors.noise
         if noise is not None and shared is not None:
             noise = replace(noise, covariance=shared)
-        rows, projected_rows = self._rows, self._seen
-        of_mean = self._kept(rows.apply_matrix(pull))
-        of_variance = (self._kept(rows.apply_matrix(half)) * projected_rows).sum(-1)
+        rows, projected_rows = self._rows, self._in_rows
+        of_mean = self._shrunk(rows.apply_matrix(pull))
+        of_variance = (self._shrunk(rows.apply_matrix(half)) * projected_rows).sum(-1)
         noise_pull = torch.zeros_like(of_mean)
         if noise is not None:
             noise_pull, noise_spread = self._by_noise(noise)
-            of_mean = of_mean + self._kept(noise_pull)
+            of_mean = of_mean + self._shrunk(noise_pull)
             of_variance = of_variance + noise_spread
         changes = of_mean.squeeze(-1), of_variance, blur
         slopes = [self._slopes[i] for i in (0, 1, 4)]
@@ -323,9 +323,9 @@ class SparseTangent:
         turned = root @ (root.mT @ (cross.mT @ cross_precision - covar @ precision))
         turned = turned - cross_precision.mT @ cross @ precision
         change = turned + turned.mT + precision @ covar @ precision
-        change = change + self._seen.mT @ (tau.unsqueeze(-1) * self._seen)
+        change = change + self._in_rows.mT @ (tau.unsqueeze(-1) * self._in_rows)
         if noise is not None:
-            block_part = noise.take(self._tau * self._seen)
+            block_part = noise.take(self._tau * self._in_rows)
             change = change - (block_part.mT @ noise.covariance @ block_part).sum(-3)
         return change
 

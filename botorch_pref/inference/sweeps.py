@@ -174,7 +174,7 @@ class Damping:
         self._accelerated = sweep.proper
         # Whether an element takes shorter steps, or has to go back.
         self._is_active = not sweep.is_proper
-        self._everywhere = solver.everywhere
+        self._in_all = solver.in_all_processes
 
     def next_sites(self, sweep: Sweep, memory: AndersonMemory) -> Arrays:
         """Chooses the next sites, damped where acceleration makes precisions negative.
@@ -184,11 +184,11 @@ class Damping:
         accelerated = memory.extrapolate(sweep.sites, sweep.step, sweep.scale)
         num_rows = accelerated.shape[-1] // 2
         tau = accelerated[..., :num_rows]
-        if not self._is_active and bool(self._everywhere((tau >= 0).all(-1)).all()):
+        if not self._is_active and bool(self._in_all((tau >= 0).all(-1)).all()):
             return accelerated
         damped = sweep.sites + self._share[..., None] * sweep.step
         is_asked_for = damped[..., :num_rows] < 0
-        allowed = self._everywhere(((tau >= 0) | is_asked_for).all(-1))
+        allowed = self._in_all(((tau >= 0) | is_asked_for).all(-1))
         allowed = (self._accelerated & allowed)[..., None]
         return _module(damped).where(allowed, accelerated, damped)
 

@@ -90,7 +90,7 @@ class _Response:
         mean, variance = solution.row_means(prior_mean), factor.variance()
         of_points = covar - covar @ factor.precision() @ covar
         weight_covar = of_points[start:, start:]
-        between = factor.kept(covariates @ covar[start:, start:], variance)
+        between = factor.shrunk(covariates @ covar[start:, start:], variance)
         weights = (covar @ solution.weights)[start:]
         noise = ConditionedNoise(factors.noise, factor.tau)
         squares = _Squares([], [], [])
