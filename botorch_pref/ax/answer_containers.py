@@ -36,11 +36,14 @@ def feedback_blocks(
     positions: Mapping[Answered, Mapping[int, float]] | None = None,
     counts: Mapping[Answered, int] = {},
 ) -> list[Feedback]:
-    """Returns answers in containers, one for each class of feedback.
+    """Returns answers in containers that models take, one for each class of feedback.
 
-    ``answers`` has the data of each by the name of the metric, ``positions`` those
-    of its datapoints; it is None where positions do not count. ``counts`` says how
-    often each answer was given, where that is not once.
+    Args:
+        answers: The data of each answer, by the name of the metric and by datapoint.
+        num_levels: How many levels the experiment's scale has; None without a scale.
+        positions: Where datapoints were on display in each answer, see `position`; None
+            where positions do not count.
+        counts: How often each answer was given, where that is not once.
     """
     blocks: dict[type[Feedback], Feedback] = {}
     groups: dict[str, list[tuple[Answered, Values]]] = {
@@ -88,7 +91,7 @@ def _told_rows(kind: AnswerKind, values: Values) -> list[tuple[str, Values]]:
 
 
 def told_kinds(values: Mapping[str, Values]) -> set[str]:
-    """Returns metrics of what models are told of an answer."""
+    """Returns the metrics of an answer as models take it, such as that of ties."""
     kinds = (kind for kind in KINDS if kind.metric in values)
     rows = (row for kind in kinds for row in _told_rows(kind, values[kind.metric]))
     return {metric for metric, _ in rows}
@@ -112,6 +115,7 @@ def _counted(
     block, times = kind.feedback(rows, num_levels), [counts.get(a, 1) for a, _ in rows]
     if max(times) == 1:
         return block
+    # The container's field for counts, if it has one.
     (name,) = block.tables
     if name is not None:
         return block._replaced({name: torch.tensor(times)})
@@ -149,10 +153,12 @@ def with_positions(
 ) -> Feedback:
     """Returns answers that compare, with positions of their options as a covariate.
 
+    Of duels it is the difference of both positions; other answers stay as they are.
     ``positions`` has those of each answer by datapoint; one that is not known is 0.
     """
     if not isinstance(block, Comparisons | Choices | Rankings):
         return block
+    # The field of the options comes first.
     (sets, *_), *_ = block.tables.values()
     numbered = zip(positions, getattr(block, sets).tolist(), strict=True)
     rows: list[Any] = [

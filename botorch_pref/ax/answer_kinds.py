@@ -72,7 +72,12 @@ class ShownOptions:
         return [i for i in range(self.num_options) if i not in self.invalid]
 
     def compared(self, field: str, pair: bool = False) -> list[int]:
-        """Lists the options that ``field`` compares: two or more valid ones."""
+        """Lists the options that ``field`` compares: two or more valid ones.
+
+        Raises:
+            ExperimentError: There are fewer; or others than two where it is of a
+                ``pair``.
+        """
         if len(self.valid) < 2:
             raise ExperimentError(
                 f"The answer says {field}, but {len(self.valid)} of the options are "
@@ -109,7 +114,10 @@ class ShownOptions:
     def one_per_option(
         self, field: str, values: object, checked: Callable[[str, Any], float]
     ) -> dict[str, Any]:
-        """Gives a value for each option, or None for an option that was given none."""
+        """Returns a field of `Answer` with a value for each option, or None for some.
+
+        Each value is what ``checked`` makes of it.
+        """
         if isinstance(values, str) or not isinstance(values, Sequence):
             raise argument_error(field, values, "a list, one for each option")
         nothing = all(value is None for value in values)
@@ -122,7 +130,7 @@ class ShownOptions:
         return {field: tuple(judged)}
 
     def level(self, field: str, level: Any) -> int:
-        """Returns a level of the scale."""
+        """Returns a level of the experiment's scale, from 0, checked."""
         if self.num_levels is None:
             raise ExperimentError(
                 "The experiment has no scale of levels; create it with num_levels=, or "
@@ -180,9 +188,10 @@ def _checked_best(choice: Any, options: ShownOptions) -> dict[str, Any]:
 
 
 def _checked_ranking(ranking: Any, options: ShownOptions) -> dict[str, Any]:
-    """Returns all valid options, best first; the first of two is the winner.
+    """Returns the ranking of all valid options, best first, as a field of `Answer`.
 
-    Options that share a place are a list of their own; if all do, it is a tie.
+    Options that share a place are a list of their own, in rising order; if all do, it
+    is a tie. Of two options the first is the winner.
     """
     compared = options.compared("ranking")
     if isinstance(ranking, str) or not isinstance(ranking, Sequence):
@@ -206,7 +215,7 @@ def _group(entry: Any) -> Sequence[Any]:
 
 
 def _ranks(ranking: Sequence[Any], options: ShownOptions) -> Values:
-    """Ranks options: 1 is the best; after two that share a place come two more."""
+    """Ranks options: 1 is the best; after two that share rank 1 comes rank 3."""
     ranks: Values = {}
     for group in map(_group, ranking):
         ranks |= dict.fromkeys(group, float(len(ranks) + 1))
@@ -248,7 +257,7 @@ def checked_position(position: object) -> float:
 
 
 def _shares_of_ends(position: float, options: ShownOptions) -> Values:
-    """Finds the shares of both ends in the design of a stop."""
+    """Finds the shares of both ends in the design of a stop, as they are stored."""
     shares = round(1 - position, DECIMALS), position
     return dict(zip(options.valid, shares, strict=False))
 
@@ -306,9 +315,13 @@ def _strengths(groups: Groups, num_levels: int | None) -> Strengths:
 
 
 def _stops(groups: Groups, num_levels: int | None) -> LineChoices:
-    """Makes line choices of trials: of two ends, and the stop unless it is an end."""
+    """Makes line choices of trials with data of two ends, and of a stop within.
+
+    A position from the first end to the second is the share of the second.
+    """
     lines, positions = [], []
     for (trial, _), values in groups:
+        # A stop within has a value besides those of the ends.
         ends = [place for place, share in values.items() if share < STOP]
         ends = ends if len(values) == 3 else [*values]
         if len(ends) != 2:
@@ -336,6 +349,7 @@ def _validity(groups: Groups, num_levels: int | None) -> Validity:
 
 
 def _levels(groups: Groups, num_levels: int | None) -> OrdinalRatings:
+    """Makes ordinal ratings of levels, of which a scale has ``num_levels``."""
     if num_levels is None:
         raise ExperimentError(
             f"There are data of {LEVELS.metric}, whose metric does not say how many "
@@ -436,8 +450,9 @@ KINDS = (*COMPARING, INVALID, RATINGS, LEVELS)
 def preferred(answer: Mapping[str, Any], num_options: int) -> tuple[Pairs, Pairs]:
     """Lists pairs of a better and a worse option, and of equal ones, by an answer.
 
-    The answer is as ``Answer.given`` has it. Where somebody stopped within a line, the
-    stop is the third option; it is better than the ends.
+    Reports count them, and the page draws them. The answer is as `Answer.to_json` has
+    it; options are places. Where somebody stopped within a line, the stop is the third
+    option; it is better than the ends.
     """
     if POSITION.field in answer:
         stop = stop_place(answer[POSITION.field])

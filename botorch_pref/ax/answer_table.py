@@ -118,7 +118,11 @@ def record_table(
 
 
 def _table_of_file(log: Log, path: Path, items: DataFrame | None) -> DataFrame:
-    """Reads the table of a file; of items by name in any layout, the duels."""
+    """Reads the table of a file, with decimal points, for `record_table`.
+
+    Where it is no CSV file, or items have names and its columns are not those of
+    `record_table`, its layout is found out; a warning says how it was read.
+    """
     num_above, text = split_above_header(text_of(file_content(path)))
     table = None
     if path.suffix.lower() not in OBJECTS:
@@ -179,7 +183,11 @@ def _is_of_options(table: DataFrame) -> bool:
 def _with_points(
     log: Log, table: DataFrame, separator: str, items: object
 ) -> DataFrame:
-    """Puts decimal points into a table of a file, but for cells that are texts."""
+    """Writes decimal commas of a file's table as points, but in cells that are texts.
+
+    Texts are raters, notes, values of parameters that are texts, and ids of ``items``
+    or of the catalogue.
+    """
     parameters = log.space.parameters.items()
     kinds = {name: parameter.parameter_type for name, parameter in parameters}
     words = [name for name, kind in kinds.items() if kind is ParameterType.STRING]
@@ -213,7 +221,12 @@ def _with_points(
 def _pointed(
     column: Series[Any], separator: str, is_integer: bool, ids: set[str] | None
 ) -> Series[Any]:
-    """Puts decimal points into a column, of one with ``ids`` into all other cells."""
+    """Writes decimal commas of a column as points, but in cells that are ``ids``.
+
+    Raises:
+        ExperimentError: The column has no ids, and a number of which it is not known
+            whether the sign in it is a decimal one or groups thousands.
+    """
     if ids is None:
         cells = [*map(str, column)]
         if places := grouped(cells, separator, is_integer):
@@ -231,7 +244,10 @@ def _pointed(
 def _questions_of_options(
     log: Log, table: DataFrame, rows: list[Row], items: object, from_file: bool
 ) -> Iterator[Asked]:
-    """Yields the answers of a table with a row for each option."""
+    """Yields the answers of a table with a row for each option, see `Asked`.
+
+    A question has the rows of one number, in the order of the column ``option``.
+    """
     if items is not None:
         raise ExperimentError("The answers have rows of options; leave out items.")
     columns = parameter_columns(log.space.parameters)
@@ -264,7 +280,10 @@ def _questions_of_options(
 def _questions_of_duels(
     log: Log, table: DataFrame, rows: list[Row], items: object, from_file: bool
 ) -> Iterator[Asked]:
-    """Yields the answers of a table with a row for each duel; it has no times."""
+    """Yields the answers of a table with a row for each duel, see `Asked`.
+
+    The winner is the first option. The table has no times.
+    """
     _check_items(items)
     columns = [f"{side}_{name}" for side in _SIDES for name in log.space.parameters]
     by_name = items is not None or log.catalogue is not None
@@ -386,7 +405,11 @@ def _check_columns(
 def parameter_columns(
     names: Collection[str], reserved: Collection[str] = (*_FIRST, *_BESIDE)
 ) -> dict[str, str]:
-    """Gives the column of each parameter in a table that has columns of its ``own``."""
+    """Gives the column of each parameter in a table that has ``reserved`` columns.
+
+    It is called as the parameter, or ends in ``_parameter`` where that is the name of
+    another column: tables that were written are read so.
+    """
     columns = {}
     for name in names:
         column, used = name, {*reserved}
@@ -484,7 +507,11 @@ def _truth(row_name: str, row: Mapping[Hashable, Any], column: str) -> bool:
 
 
 def _fields_of_options(row_name: str, rows: Sequence[Row]) -> dict[str, Any]:
-    """Returns fields of `Answer` and circumstances by the rows of a question."""
+    """Returns fields of `Answer` and circumstances by the rows of a question.
+
+    Values of options are read back to what was said, and refused where no answer has
+    them. The rows are in the order of the options.
+    """
     for column in (*_CIRCUMSTANCES, "cannot_compare"):
         cells = [row.get(column) for _, row in rows]
         if len({"" if _is_empty(cell) else str(cell) for cell in cells}) > 1:

@@ -82,10 +82,11 @@ class Answer:
         return {k: _as_lists(v) for k, v in fields.items()}
 
     def rows(self, num_options: int) -> dict[str, Values]:
-        """Returns the answer as data of metrics.
+        """Returns the answer as data of Ax's metrics, to be stored or given to models.
 
         Returns:
-            For each metric of `KINDS` that it gives data to, its values by option.
+            For each metric of `KINDS` that it gives data to, the value of each option,
+            by the place at which it was shown.
         """
         options, fields = ShownOptions(num_options, self.invalid or ()), self.to_json()
         kinds = [kind for kind in KINDS if kind.field in fields]
@@ -129,8 +130,9 @@ def checked_answer(num_options: int, num_levels: int | None, **fields: Any) -> A
             )
         checked[_NOTHING_TO_SAY] = True
     options = ShownOptions(num_options, num_levels=num_levels)
-    # What failed is not compared.
+    # First, for what failed is not compared.
     for kind in (INVALID, *KINDS):
+        # A field that was checked may stand as another one, as best of two as winner.
         if kind.field in fields and kind.field not in checked:
             checked |= kind.checked(fields[kind.field], options)
             options = replace(options, invalid=checked.get(INVALID.field, ()))
@@ -149,9 +151,11 @@ _MOST_TIMES = 2**53
 def checked_parts(
     num_options: int, num_levels: int | None, fields: Mapping[str, Any]
 ) -> tuple[Answer, dict[str, Any]]:
-    """Checks an answer and its circumstances, and makes them as JSON keeps them.
+    """Checks an answer and its circumstances, of which ``fields`` has both.
 
-    ``fields`` has those of both.
+    Returns:
+        The answer, and those `CIRCUMSTANCES` that say something, as JSON keeps them:
+        a count of 1 is left out.
     """
     answer_fields = {k: v for k, v in fields.items() if k not in CIRCUMSTANCES}
     rater, note, seconds, order, count = map(fields.get, CIRCUMSTANCES)
@@ -199,10 +203,13 @@ tried again, so that the error is about the answer at hand."""
 def check_taken(
     settings: Settings, answer: Answer, num_options: int, num_levels: int | None
 ) -> None:
-    """Checks that a model of an answer, and nothing else, can be made.
+    """Checks that the model of an experiment takes an answer, before it is kept.
 
-    A model that takes each of some kinds of answers takes all of them. The kind alone
-    decides, so each kind is tried once.
+    It makes a model of this answer alone: one that takes each of some kinds of answers
+    takes all of them. The kind alone decides, so each kind is tried once.
+
+    Raises:
+        ExperimentError: It does not, or what a bias of positions adds is not known.
     """
     rows = answer.rows(num_options)
     biased = settings.position_bias

@@ -58,7 +58,7 @@ def new_log(
         asdict(chosen),
         None if rows is None else rows.to_property(),
     )
-    # With the baseline as a design of the space has it.
+    # With the baseline as a complete design, and all as it will be read from storage.
     settings = asdict(Log(definition).settings)
     log = Log(replace(definition, settings=settings).read_back())
     check_taken(chosen, Answer(winner=0), 2, log.num_levels)
@@ -97,7 +97,12 @@ _OPTIMIZER = [
 
 
 def check_options(settings: Settings) -> None:
-    """Checks options that would fail, or do nothing, when the model first chooses."""
+    """Checks options that would fail, or do nothing, when the model first chooses.
+
+    Raises:
+        ExperimentError: The fit, the search or the acquisition function takes no such
+            option, or no such value.
+    """
     model_class: Any = model_classes()[settings.model]
     of_fit = {*_FIT}
     if is_fully_bayesian(model_class):

@@ -50,7 +50,13 @@ _ENCODERS = {
 
 
 def json_text(value: Any, any_order: bool = False) -> str:
-    """Returns the text of a value."""
+    """Returns the JSON of a value, as it is stored.
+
+    In ``any_order`` its keys are sorted, so that texts of equal values are equal.
+
+    Raises:
+        ExperimentError: JSON cannot hold the value.
+    """
     try:
         return _ENCODERS[any_order].encode(value)
     except (AttributeError, TypeError, ValueError) as error:
@@ -76,7 +82,10 @@ _DECODER = json.JSONDecoder(parse_constant=_no_number)
 
 @lru_cache(maxsize=4096)
 def _said_by(text: str) -> dict[str, Any]:
-    """Reads the text of an event; equal texts, of which there are many, once."""
+    """Reads the text of an event; equal texts, of which there are many, once.
+
+    Events share the result, which must not be changed.
+    """
     content = json_value(text)
     if not isinstance(content, dict):
         raise StorageError(f"{content!r:.80} says nothing")
@@ -104,7 +113,13 @@ class Definition:
         return replace(self, **json.loads(json_text(asdict(self))))
 
     def experiment(self) -> Experiment:
-        """Returns Ax's experiment of this definition, without questions."""
+        """Returns Ax's experiment of this definition, without questions.
+
+        Raises:
+            StorageError: What was stored is damaged.
+            ExperimentError: It cannot be an experiment.
+        """
+        # The part that is being read, for the message.
         source, table = "parameters", self.catalogue
         try:
             configs = []
@@ -130,7 +145,10 @@ class Definition:
 
 
 def stored_parameters(parameters: object, constraints: object) -> list[dict[str, Any]]:
-    """Makes parameters as they are stored, checked with their constraints."""
+    """Makes parameters as they are stored, checked with their constraints.
+
+    Each is Ax's configuration with its ``kind``; `Definition.experiment` reads it.
+    """
     stored = []
     for config in map(in_steps, checked_space(parameters, constraints)):
         (kind,) = (kind for kind, cls in _CONFIGS.items() if isinstance(config, cls))
@@ -216,7 +234,10 @@ class Event:
         time: str,
         content: Mapping[str, Any],
     ) -> Self:
-        """Returns a new event, whose ``what`` is as it will be read again."""
+        """Returns a new event, whose ``what`` is as it will be read again.
+
+        A tuple is a list then, and NumPy's numbers are Python's.
+        """
         text = json_text({key: v for key, v in content.items() if key != "rater"})
         values = number, question, kind, time, content.get("rater"), text
         return cls._from_written(dict(zip(COLUMNS, values, strict=True)))
@@ -231,6 +252,7 @@ class Event:
 
     @classmethod
     def _from_written(cls, row: Mapping[str, Any]) -> Self:
+        """Returns the event of a row, whose rater has a column besides the text."""
         content, rater = _said_by(row["what"]), row["rater"]
         complete = content if rater is None else {**content, "rater": rater}
         columns = {key: row[key] for key in ("number", "question", "kind", "time")}
@@ -242,7 +264,7 @@ COLUMNS = ("number", "question", "kind", "time", "rater", "what")
 
 
 def short_text(values: Mapping[str, Any]) -> str:
-    """Writes values by their names, each cut off where it is long."""
+    """Writes values by their names for a message, each cut off where it is long."""
     texts = {key: str(value) for key, value in values.items()}
     return ", ".join(
         f"{key} {text if len(text) <= 200 else text[:200] + ' ...'}"

@@ -36,7 +36,10 @@ from botorch_pref.errors import ExperimentError, StorageError
 
 
 def write_json(log: Log, path: Path) -> None:
-    """Writes a log as JSON: the definition and the events."""
+    """Writes a log as JSON, which `read_file` reads: the definition and the events.
+
+    What events say is part of the same JSON, and no text in it, for people to read.
+    """
     rows = [event.to_row() for event in log.events]
     stored = {
         "definition": asdict(log.definition),
@@ -47,7 +50,11 @@ def write_json(log: Log, path: Path) -> None:
 
 
 def read_file(path: Path, name: str | None) -> Log:
-    """Returns the log of a file that `write_json` wrote."""
+    """Returns the log of a file that `write_json` wrote, under a ``name`` if given.
+
+    Raises:
+        StorageError: It is no such file, or damaged.
+    """
     try:
         content = file_content(path)
     # A name that cannot be one is a ValueError.
@@ -88,7 +95,11 @@ def repeat_events(
     parameters: Sequence[ParameterConfig] | None = None,
     constraints: Sequence[str] = (),
 ) -> Log:
-    """Tells the events of a log again to a new one, see `PreferenceExperiment.copy`."""
+    """Tells the events of a log again to a new one, see `PreferenceExperiment.copy`.
+
+    Without ``parameters`` the space stays. Each event is checked there, and the first
+    that the new space does not allow is named.
+    """
     target = replace(
         log.definition, name=log.name if name is None else name, created=now()
     )

@@ -214,7 +214,7 @@ class PreferenceExperiment(StoredExperiment):
         return self._add(lambda log: log.ask(chosen, rater))[0]
 
     def _add(self, change: Callable[[Log], object]) -> list[Question]:
-        """Returns questions that a change of the log adds, which are kept."""
+        """Stores what a change adds to the log, and returns the questions among it."""
         with self._stored.change() as log:
             before = len(log.questions)
             change(log)
@@ -375,6 +375,7 @@ class PreferenceExperiment(StoredExperiment):
                 answers of all are pooled; or the context is none of this experiment.
         """
         anywhere, log = checked_truth("anywhere", anywhere), self.log
+        # None is refused where there are contexts; `fitted_adapter` takes it for all.
         checked_context(log.space, log.settings.context, context)
         adapter = self.fitted_adapter(rater=rater, context=context)
         if anywhere:
@@ -477,7 +478,7 @@ class PreferenceExperiment(StoredExperiment):
 
 
 def _question_kind(line: bool, plane: bool, options: object) -> QuestionKind:
-    """Returns the kind of a question that is asked for."""
+    """Returns the kind of a question by the arguments of `ask`, which are checked."""
     line, plane = checked_truth("line", line), checked_truth("plane", plane)
     if plane and (line or options is not None):
         rival = "line" if line else "options"

@@ -67,6 +67,7 @@ class Log:
     """
 
     def __init__(self, definition: Definition) -> None:
+        """Makes an empty log of an experiment; its events are added one by one."""
         if definition.version != VERSION:
             raise StorageError(
                 f"{definition.name!r} is stored as version {definition.version!r}, and "
@@ -83,6 +84,7 @@ class Log:
         self._begin()
 
     def _begin(self) -> None:
+        """Sets all that follows from events to what it is without any."""
         self.events: list[Event] = []
         self.questions: list[LoggedQuestion] = []
         self.names: dict[frozenset[tuple[str, Any]], str] = {}
@@ -92,9 +94,11 @@ class Log:
         self._options: dict[str, Option] = {}
 
     def number_of_rater(self, name: str | None) -> int | None:
-        """Finds the number of a rater whose own utility counts; None for all together.
+        """Finds the number by which a model tells a rater's utility from others.
 
-        Somebody new has the next number: the model predicts her from the others.
+        None, for the mean of all, is that of nobody in particular, and of everybody
+        where answers are pooled. Somebody new has the next number: the model predicts
+        her from the others.
         """
         if name is None or self.settings.raters != SHARE:
             return None
@@ -131,7 +135,7 @@ class Log:
         return Line(self.space, first, last)
 
     def answers(self) -> Iterator[Event]:
-        """Returns answers that stand, neither withdrawn nor undone, the latest first.
+        """Yields answers that stand, neither withdrawn nor undone, the latest first.
 
         They are in the order of their times: a table may have brought older ones.
         """
@@ -166,7 +170,12 @@ class Log:
     def ask(
         self, chosen: Chosen, rater: str | None = None, time: str | None = None
     ) -> Event:
-        """Asks about options, see `add`; one that was shown before keeps its name."""
+        """Adds a question about options, see `add`.
+
+        An option that was shown before keeps its name. A new one is called by the id of
+        its row, or by the question and the place at which it was chosen: Ax's arms and
+        stored events have these names.
+        """
         check_one_context(chosen.options, self.settings.context)
         index, named = len(self.questions), []
         for place, option in enumerate(chosen.options):
@@ -175,8 +184,10 @@ class Log:
                 name = self.catalogue.id_of(option)
             in_order = {n: option[n] for n in self.space.parameters if n in option}
             named.append({"name": name or f"{index}_{place}", "parameters": in_order})
+        # Named first: names do not depend on the order on display.
         places = range(len(named)) if chosen.places is None else chosen.places
         options_in_order = [named[place] for place in places]
+        # Fields of `Chosen` are stored by their names.
         content = {**vars(chosen), "options": options_in_order, "rater": rater}
         stated = {k: v for k, v in content.items() if v is not None and v is not False}
         return self.add(index, ASKED, stated, time)
@@ -188,7 +199,11 @@ class Log:
         content: Mapping[str, Any] = {},
         time: str | None = None,
     ) -> Event:
-        """Adds what happened to a question, now, or at a time: then it is checked."""
+        """Adds what happened to a question to the end of the log, in memory.
+
+        With a ``time``, in UTC as `moment` writes it, it comes from a table or another
+        log, and is checked like an event that is read. Callers have checked the others.
+        """
         event = Event.following(
             len(self.events), question, kind, time or now(), content
         )
@@ -198,7 +213,10 @@ class Log:
         return event
 
     def forget(self, since: int) -> None:
-        """Drops the events from a number on, which could not be stored."""
+        """Drops the events from a number on, which could not be stored.
+
+        All that follows from the others is made anew.
+        """
         before = copy(self)
         before._begin()
         for event in self.events[:since]:
@@ -237,19 +255,23 @@ class Log:
         self.questions.append(LoggedQuestion(event.question, tuple(options), [event]))
 
     def _new_option(self, option: Option, title: str) -> Option:
+        """Adds an option by its name; people call it by the title, or a row's id."""
         self._options[option.name] = option
         self.titles[option.name] = option.name if self.catalogue else title
         self.names[frozenset(option.parameters.items())] = option.name
         return option
 
     def _stop(self, question: LoggedQuestion, position: float) -> Option:
-        """Finds the option at a position of a line, or makes it if it was not shown."""
+        """Finds the option at which somebody stopped, or makes it if it was not shown.
+
+        Its name counts the answers that the question had before, undone ones too: names
+        in a log are never given twice.
+        """
         if (place := stop_place(position)) < 2:
             return question.options[place]
         design = self.line_of(question).at(position)
         if (name := self.name_of(design)) is not None:
             return self._options[name]
-        # One after the ends, for each time that another stop was told.
         place += sum(event.kind == TOLD for event in question.events)
         option = Option(f"{question.index}_{place}", design)
         return self._new_option(option, option_title(question.index, place))
@@ -257,7 +279,12 @@ class Log:
     def append_stored(self, rows: Iterable[Mapping[str, Any]], number: object) -> None:
         """Adds events that were stored, each checked to be one that can have happened.
 
-        There are ``number`` events then in all.
+        Args:
+            rows: Of the events that follow those that the log has.
+            number: How many events it has then, as the storage counts them.
+
+        Raises:
+            StorageError: An event cannot have happened, or some are missing.
         """
         for row in rows:
             try:
@@ -286,6 +313,7 @@ class Log:
             elif event.kind == TOLD:
                 size = len(self.questions[event.question].options)
                 answer, around = checked_parts(size, self.num_levels, event.what)
+                # Nothing else may be there, nor anything in another form.
                 if {**answer.to_json(), **around} != event.what:
                     raise StorageError(f"{dict(event.what)} is no answer to it")
                 check_of_line(self.questions[event.question].is_line, event.what)
@@ -311,6 +339,7 @@ class Log:
         datetime.fromisoformat(event.time)
 
     def _check_line(self, event: Event) -> None:
+        """Checks that a question about a line has two ends with designs between."""
         if event.what.get("line"):
             first, last = (option["parameters"] for option in event.what["options"])
             Line(self.space, first, last)

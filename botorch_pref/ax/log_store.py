@@ -155,6 +155,7 @@ class LogStore:
     """Database of logs; every write is kept whole or not at all."""
 
     def __init__(self, place: str | Path) -> None:
+        """Makes the engine of a path or URL; nothing is opened or created yet."""
         if not isinstance(place, str | Path) or not str(place):
             raise StorageError(
                 f"storage is {place!r}; give a path or the URL of a database."
@@ -188,7 +189,11 @@ class LogStore:
         return None if make_url(self._place).password else self._place
 
     def create(self, log: Log) -> None:
-        """Keeps a new experiment."""
+        """Stores a new experiment with its events, in a new file if there is none.
+
+        Raises:
+            StorageError: There is one of that name, or it cannot be written.
+        """
         if self.path is not None and not self.path.exists():
             try:
                 # Another process may do so too; the transaction below decides.
@@ -212,7 +217,11 @@ class LogStore:
             _insert(connection, inserted.inserted_primary_key[0], log.events)
 
     def append(self, name: str, events: Sequence[Event]) -> None:
-        """Keeps events that follow those of an experiment, all or none."""
+        """Stores events that follow those of an experiment, all or none.
+
+        Raises:
+            StorageError: Other events follow already, or these cannot be written.
+        """
         first, last, table = events[0].number, events[-1].number, EXPERIMENTS
         unchanged = table.c.name == name, table.c.events == first
         with self._transaction(f"write to {name!r}", writes=True) as connection:
@@ -227,7 +236,7 @@ class LogStore:
             _insert(connection, record["id"], events)
 
     def read(self, name: str, since: int = 0) -> tuple[Row, list[Row]]:
-        """Gives an experiment as it was last kept: its row and those of its events."""
+        """Reads an experiment: its row, and those of its events from a number on."""
         with self._transaction(f"read {name!r}") as connection:
             record, columns = self._record(connection, name), EVENTS.c
             conditions = columns.experiment == record["id"], columns.number >= since
@@ -249,7 +258,11 @@ class LogStore:
         )
 
     def check_file(self, action: str, writes: bool) -> None:
-        """Checks that an SQLite file can be opened, before a driver does so."""
+        """Checks that an SQLite file can be opened, before a driver does so.
+
+        Its errors would say less. ``action`` is what cannot be done otherwise, for
+        messages. Databases on servers are not checked.
+        """
         if self.path is None:
             return
         try:
@@ -274,7 +287,13 @@ class LogStore:
 
     @contextmanager
     def _transaction(self, action: str, writes: bool = False) -> Iterator[Connection]:
-        """Opens a transaction, in which errors of the database are named."""
+        """Opens a transaction, to be committed unless there is an error.
+
+        Args:
+            action: What it is for, as messages about errors of the database say.
+            writes: Whether it changes something. Then an SQLite file is locked from the
+                start, see `_sqlite_engine`.
+        """
         self.check_file(action, writes)
         options: dict[str, Any] = {"botorch_pref_writes": writes}
         if self.path is None and not writes:
@@ -341,6 +360,7 @@ def _sqlite_engine(url: URL) -> tuple[Path, Engine]:
     _, options = plain.dialect.create_connect_args(url)
 
     def connect() -> sqlite3.Connection:
+        """Opens the file, which must be there, as its mode allows at the moment."""
         mode = "rw" if _is_writable(path, path.stat()) else "ro"
         # Transactions and savepoints are SQLAlchemy's.
         options["isolation_level"] = None

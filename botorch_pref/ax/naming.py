@@ -45,7 +45,7 @@ def duel_classes() -> dict[str, type[AcquisitionFunction]]:
 
 
 def class_named(name: str, classes: dict[str, type[T]], noun: str) -> type[T]:
-    """Returns a class by its name."""
+    """Returns a class by its name; where there is none, the error lists all names."""
     if not isinstance(name, str) or name not in classes:
         raise ExperimentError(
             f"There is no {noun} {name!r}; there are {', '.join(sorted(classes))}."
@@ -143,7 +143,11 @@ def choice_columns(feature_names: Sequence[str]) -> list[list[int]]:
 
 
 def likelihoods_named(description: object) -> dict[type[Feedback], AnyLikelihood]:
-    """Returns likelihoods by kind of answer, as models take them."""
+    """Returns likelihoods by kind of answer, as models take them.
+
+    They are described by kind, as ``{"Comparisons": ...}``, or by one description, see
+    `object_named`, of a likelihood for all kinds that it explains.
+    """
     classes, noun = registered_likelihoods(), "likelihood or prior"
     if isinstance(description, Mapping) and not description.keys() <= classes.keys():
         kinds = {kind.__name__: kind for c in classes.values() for kind in c.explains}
@@ -158,7 +162,10 @@ def likelihoods_named(description: object) -> dict[type[Feedback], AnyLikelihood
 
 
 def with_likelihoods(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns options of a model, with likelihoods in the place of their names."""
+    """Returns options of a model, with likelihoods in place of their descriptions.
+
+    Where the option is missing or has objects, options stay.
+    """
     description = options.get("likelihood")
     names = description if isinstance(description, Mapping) else [description]
     if not names or not all(isinstance(name, str) for name in names):
@@ -169,9 +176,10 @@ def with_likelihoods(options: Mapping[str, Any]) -> dict[str, Any]:
 def model_arguments(
     model_class: type[Any], dataset: SupervisedDataset, options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Returns constructor arguments of a model.
+    """Returns constructor arguments of a model of a data set, for Ax to make it.
 
-    Likelihoods that the user did not choose are those of `likelihoods_of_people`.
+    Kernels and likelihoods are made of descriptions in ``options``. Likelihoods that
+    the user did not choose are those of `likelihoods_of_people`.
     """
     arguments = {**model_class.construct_inputs(dataset), **with_likelihoods(options)}
     kernel = arguments.get("covar_module")

@@ -97,6 +97,7 @@ class Question:
 
     @property
     def _line(self) -> Line:
+        """The line that the question is about, which it must have."""
         if self.line is None:
             raise ExperimentError(
                 f"Question {self.index} shows options side by side; ask with line=True "
@@ -106,7 +107,7 @@ class Question:
 
     @classmethod
     def from_logged(cls, log: Log, logged: LoggedQuestion) -> Question:
-        """Returns a question of a log."""
+        """Returns a question of a log as a person gets it, with names and its line."""
         names = tuple(option.name for option in logged.options)
         ids = [None] * len(names) if log.catalogue is None else names
         pairs = zip(logged.options, ids, strict=True)
@@ -117,7 +118,12 @@ class Question:
 
 
 def asked_question(log: Log, question: Question | int) -> LoggedQuestion:
-    """Returns a question of the log, given itself or its index."""
+    """Returns a question of the log, given itself or its index.
+
+    Raises:
+        ExperimentError: The log has no such question; one of another experiment may
+            have the index of one here, and other options.
+    """
     index = question.index if isinstance(question, Question) else question
     if not is_integer(index):
         raise argument_error("question", index, "a Question, or its index from 0")
@@ -140,6 +146,10 @@ def tell(log: Log, question: LoggedQuestion, fields: Mapping[str, Any]) -> None:
 
     ``fields`` has those of `Answer` and `CIRCUMSTANCES`; without a rater, the person
     answers who was asked. The same answer has the same rater and the same note.
+
+    Raises:
+        ExperimentError: It has another answer, or was asked of somebody else; or this
+            is no answer to it.
     """
     if fields.get("count") is not None:
         raise ExperimentError(
@@ -149,7 +159,7 @@ def tell(log: Log, question: LoggedQuestion, fields: Mapping[str, Any]) -> None:
     if fields.get("rater") is None:
         fields = {**fields, "rater": question.rater}
     if question.is_line and fields.get(POSITION.field) is not None:
-        # The machine, or the page, has shown the design there, and no other one.
+        # The person judged a design that exists, which may lie beside the position.
         tried = log.line_of(question).tried(fields[POSITION.field])
         fields = {**fields, POSITION.field: tried}
     answer, before = (
@@ -213,10 +223,9 @@ class KnownAnswers:
     """
 
     def __init__(self, log: Log) -> None:
-        self._numbers = {
-            key: [number for number, _ in places]
-            for key, places in answers_by_key(log).items()
-        }
+        """Lists the questions of all answers, and those of answers that stand."""
+        self._numbers = answers_by_key(log)
+        # By time, options and rater: another answer there was edited.
         self._standing: dict[str, dict[int, Mapping[str, Any]]] = {}
         for event in log.answers():
             options = [
@@ -252,21 +261,19 @@ class KnownAnswers:
         return False
 
 
-def answers_by_key(log: Log) -> dict[str, list[tuple[int, int]]]:
-    """Lists answered questions by a text that tells the answer, the latest first.
+def answers_by_key(log: Log) -> dict[str, list[int]]:
+    """Lists numbers of answered questions by a text of the answer, the latest first.
 
-    Beside the number of each question stands how many events it had after the answer.
     An answer has the same text in every log: of its time, its options, and what was
     said. Somebody may have undone it since, and given another one.
     """
-    places: dict[str, list[tuple[int, int]]] = {}
+    numbers: dict[str, list[int]] = {}
     for event in reversed(log.events):
         if event.kind == TOLD:
-            question = log.questions[event.question]
-            options = [option.parameters for option in question.options]
-            place = question.index, question.events.index(event) + 1
-            places.setdefault(_key(options, event.what, event.time), []).append(place)
-    return places
+            options = [o.parameters for o in log.questions[event.question].options]
+            key = _key(options, event.what, event.time)
+            numbers.setdefault(key, []).append(event.question)
+    return numbers
 
 
 def _asked_key(
@@ -279,6 +286,7 @@ def _asked_key(
 def _key(
     options: Sequence[Mapping[str, Any]], answer: Mapping[str, Any], time: str
 ) -> str:
+    """Makes a text that an answer of a time about options has in every log."""
     return json_text(
         [time, [dict(option) for option in options], told_again(answer)], any_order=True
     )
@@ -287,7 +295,12 @@ def _key(
 def answer_content(
     log: Log, num_options: int, fields: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Makes the part of an event that is an answer, which the log's model takes."""
+    """Makes what an event of the log says of an answer that a person or table gives.
+
+    Raises:
+        ExperimentError: This is no answer about so many options, its rater is missing,
+            or the experiment's model does not take it.
+    """
     answer, around = checked_parts(num_options, log.num_levels, fields)
     if log.settings.raters == SHARE and "rater" not in around:
         raise ExperimentError(

@@ -114,7 +114,7 @@ class Settings:
     context: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Validates the fields."""
+        """Validates the fields, and makes them plain values, as they are stored."""
         model_class = class_named(self.model, model_classes(), "model")
         if self.acquisition is not None:
             class_named(self.acquisition, duel_classes(), "acquisition function")
@@ -217,7 +217,11 @@ def new_experiment(
     settings: Settings,
     catalogue: options.Catalogue | None = None,
 ) -> Experiment:
-    """Makes Ax's experiment without questions, with a metric for each answer kind."""
+    """Makes Ax's experiment without questions, with a metric for each answer kind.
+
+    The search space is checked first. Properties of the experiment have the settings
+    and the catalogue, from which models read them.
+    """
     if not is_text(name) or not name:
         raise argument_error("name", name, f"the experiment a name, {TEXT}")
     parameters = checked_space(parameters, parameter_constraints)
@@ -227,6 +231,7 @@ def new_experiment(
     constraints.check_coefficients(space)
     constraints.check_feasible(space)
     constraints.fit_ranges(space)
+    # Of the ranges as they are now.
     check_smallest_difference(space, settings.smallest_difference)
     context.check_names(space, settings.context)
     if settings.context and (catalogue is not None or settings.baseline is not None):
@@ -255,7 +260,7 @@ def new_experiment(
 
 
 def checked_space(parameters: Any, parameter_constraints: Any) -> list[ParameterConfig]:
-    """Returns parameters and constraints of the types that Ax takes."""
+    """Checks parameters and constraints that a person gave; returns the parameters."""
     listed = isinstance(parameters, Sequence) and len(parameters) > 0
     if not listed or not all(isinstance(p, _CONFIGS) for p in parameters):
         kinds = ", ".join(config.__name__ for config in _CONFIGS)
@@ -293,7 +298,11 @@ def checked_space(parameters: Any, parameter_constraints: Any) -> list[Parameter
 def _search_space(
     configs: list[Any], parameter_constraints: Sequence[str]
 ) -> SearchSpace:
-    """Makes Ax's search space, which evaluates no text but that made of numbers."""
+    """Makes Ax's search space, whose texts are written anew before Ax evaluates them.
+
+    A person's texts are read by `linear_form`. The entries of derived parameters in
+    ``configs`` are replaced.
+    """
     names = [str(config.name) for config in configs]
     try:
         for i, config in enumerate(configs):
@@ -319,7 +328,7 @@ def _search_space(
 
 
 def _parameter(config: ParameterConfig) -> Parameter:
-    """Returns Ax's parameter.
+    """Returns Ax's parameter of a configuration, without a log scale of its choices.
 
     Ax takes ordered numbers such as 1, 10, 100 to be on a log scale, and allows no
     constraint of them then. Here their places count, whatever the scale.
@@ -351,7 +360,11 @@ def check_same_space(
     parameters: Sequence[Any],
     parameter_constraints: Sequence[str],
 ) -> None:
-    """Checks that parameters and constraints are those of an experiment."""
+    """Checks that parameters and constraints are those of an experiment to resume.
+
+    Raises:
+        ExperimentError: They are not; names each parameter that differs.
+    """
     name, stored_space = experiment.name, experiment.search_space
     configs = [
         *map(constraints.in_steps, checked_space(parameters, parameter_constraints))

@@ -33,7 +33,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def one_at_a_time(function: Callable[P, T]) -> Callable[P, T]:
-    """Returns a function that threads call in turn, with all others of this kind.
+    """Makes a function that threads call in turn with all others so decorated.
 
     Seeds of generators, filters of warnings and settings of GPyTorch belong to the
     whole process: two threads that set them at once would ask other questions than
@@ -142,7 +142,7 @@ class StoredLog:
     def change(self) -> Iterator[Log]:
         """Opens the log for additions, which are stored at the end.
 
-        After an error the log is as it was before.
+        After an error, of the body too, the log is as it was before.
         """
         log = self.log
         since = len(log.events)
@@ -150,6 +150,7 @@ class StoredLog:
             yield log
             if events := log.events[since:]:
                 store = self.check_writable()
+                # Until it is known: an interrupt may come after the database's commit.
                 self._is_stored = False
                 store.append(log.name, events)
                 self._is_stored = True

@@ -125,7 +125,10 @@ def plain_options(argument: str, options: object) -> dict[str, Any]:
 
 
 def _plain(path: str, value: Any) -> Any:
-    """Translates a user's value to what JSON can hold."""
+    """Translates a user's value to what JSON can hold; classes count as their names.
+
+    ``path`` is where it stands, for the message of an error.
+    """
     if value is None or isinstance(value, str):
         return value
     if is_bool(value):
