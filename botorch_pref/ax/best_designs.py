@@ -57,6 +57,7 @@ class UtilityMean(PosteriorMean):
 
 @acqf_input_constructor(UtilityMean)
 def _construct_inputs(model: Model) -> dict[str, Any]:
+    """Gives BoTorch's hook: arguments of the class, without Ax's weights."""
     return {"model": model}
 
 
@@ -68,8 +69,9 @@ def fitted_adapter(
 ) -> PreferenceAdapter:
     """Makes Ax's adapter with the model of all answers so far, fitted from scratch.
 
-    Its ``gen`` maximises the acquisition function, for the rater of this number or for
-    the mean of all, in the ``context``.
+    Recommendations, predictions and reports ask for it. Its ``gen`` maximises the
+    acquisition function, for the rater of this number or for the mean of all, in the
+    ``context``. The same log gives the same fit.
     """
     log = projection.log
     seed = question_choice.derived_seed(log.settings, len(log.questions))
@@ -82,6 +84,7 @@ def fitted_adapter(
 def _fitted(
     spec: GeneratorSpec, experiment: Experiment, seed: int
 ) -> PreferenceAdapter:
+    """Fits a model to an experiment's answers; the global random state stays."""
     with with_rng_seed(seed):
         spec.fit(experiment)
     adapter = spec.fitted_adapter
@@ -92,7 +95,13 @@ def _fitted(
 def best_of_experiment(
     experiment: Experiment, settings: Settings
 ) -> tuple[Arm, float, float]:
-    """Finds the arm with the largest posterior mean, that mean, and its variance."""
+    """Finds the arm judged so far whose utility has the largest posterior mean.
+
+    Ax's client asks so, of an experiment whose log it does not have.
+
+    Returns:
+        The arm, and the posterior mean and variance of its utility.
+    """
     seed = question_choice.derived_seed(settings, len(experiment.trials))
     adapter = _fitted(
         question_choice.model_spec(settings, UtilityMean), experiment, seed
@@ -137,7 +146,10 @@ def predictions(
 
 
 def _moments(adapter: PreferenceAdapter, points: Tensor) -> tuple[Tensor, Tensor]:
-    """Computes mean and variance of the utility of points, each ``n`` long."""
+    """Computes mean and variance of the utility of transformed points, ``n x d``.
+
+    Each is ``n`` long, and of an average over plausible models that of the mixture.
+    """
     with torch.no_grad():
         posterior: Any = adapter.utility.posterior(points)
     variance: Tensor = getattr(posterior, "mixture_variance", posterior.variance)
@@ -145,11 +157,11 @@ def _moments(adapter: PreferenceAdapter, points: Tensor) -> tuple[Tensor, Tensor
 
 
 def best_anywhere(log: Log, adapter: PreferenceAdapter) -> TParameterization:
-    """Finds the point of the search space with the largest posterior mean.
+    """Finds the design of the search space that is recommended, in the context.
 
-    Rounding can make it worse, or leave the constraints: then it is the best shown.
-    Where it is too near to the last stop on a line for a hand on a knob to tell them
-    apart, it is that stop: of one rater's utility hers, of the mean of several none.
+    It is the one with the largest posterior mean of the utility. Rounding can make it
+    worse, or leave the constraints: then it is the best shown. Where it is too near to
+    the last stop on a line for a hand on a knob to tell them apart, it is that stop.
     """
     options: Any = {
         Keys.OPTIMIZER_KWARGS.value: log.settings.optimizer_options,
@@ -174,11 +186,13 @@ def best_anywhere(log: Log, adapter: PreferenceAdapter) -> TParameterization:
 def _stop_near(
     log: Log, adapter: PreferenceAdapter, best: TParameterization
 ) -> TParameterization | None:
-    """Finds the last stop of the person of a model, if it is too near to a design.
+    """Finds the last stop on a line, where a hand could not tell a design from it.
 
-    See `nearby_stop`.
+    `best_anywhere` recommends it then. Of one rater's utility it is that rater's stop;
+    of the mean of several raters there is none.
     """
     raters = getattr(adapter.botorch_model, "raters", None)
+    # Those whose mean the model's utility is; None where answers are pooled.
     numbers = None if raters is None else {*raters.flatten().tolist()}
     answered = (
         log.questions[answer.question]
@@ -233,9 +247,11 @@ def cross_validation(adapter: PreferenceAdapter, num_folds: int) -> DataFrame:
             f"There are {total} answers, and {_MOST_DEALT} at most are dealt out to "
             "folds; score some of them in an experiment of their own."
         )
+    # Each time that an answer was given is dealt out by itself.
     every = np.repeat(np.arange(len(answers)), times)
 
     def dataset(places: Array) -> FeedbackDataset:
+        """Makes the data set of answers at some places, each as often as its place."""
         part: dict[int, dict[int | None, int]] = {}
         for place, count in zip(*np.unique(places, return_counts=True), strict=True):
             index, rater = answers[place]
@@ -252,9 +268,10 @@ def cross_validation(adapter: PreferenceAdapter, num_folds: int) -> DataFrame:
 
 
 def _folds(num_folds: int, number: int) -> Iterator[tuple[Array, Array]]:
-    """Deals places of answers out: those to learn from, and those held out, by folds.
+    """Yields the places of answers to learn from, and of those held out, by folds.
 
-    The folds are those that Ax makes of as many questions.
+    The folds are those that Ax makes of as many questions, and NumPy's global
+    generator deals them out, which the caller seeds.
     """
     places, size = np.arange(number), number // num_folds
     if num_folds != number:

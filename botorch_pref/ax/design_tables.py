@@ -35,7 +35,7 @@ NUM_VALUES = 11
 
 
 def dimensions_of(space: SearchSpace) -> tuple[Dimension, ...]:
-    """Lists the parameters of a search space that vary."""
+    """Lists the parameters of a search space that vary, for effects and figures."""
     dimensions = []
     for name, parameter in space.tunable_parameters.items():
         if isinstance(parameter, ChoiceParameter):
@@ -48,7 +48,10 @@ def dimensions_of(space: SearchSpace) -> tuple[Dimension, ...]:
 
 
 def designs_of_experiment(space: SearchSpace, adapter: PreferenceAdapter) -> Designs:
-    """Makes designs of the parameters that vary; Ax adds what is fixed and derived.
+    """Makes the `Designs` by which a report's effects and differences are computed.
+
+    They have the parameters that vary: others are no features of the model. Parameters
+    of the adapter's context have no effect.
 
     Args:
         space: The search space.
@@ -73,7 +76,11 @@ def designs_of_experiment(space: SearchSpace, adapter: PreferenceAdapter) -> Des
 
 
 def judged_arms(projection: Projection, adapter: PreferenceAdapter) -> list[Arm]:
-    """Lists the arms of the model's points, then others of questions with an answer."""
+    """Lists arms for a report's table of options, as they are in the context.
+
+    Those of the model's points come first, in their order; then others of questions
+    with an answer, such as that nothing can be said of them.
+    """
     arms = {arm.name: arm for arm in adapter.arms}
     arms_by_name = projection.experiment().arms_by_name
     for question in projection.log.questions:
@@ -125,10 +132,13 @@ def option_table(
 def _best_probabilities(
     log: Log, adapter: PreferenceAdapter, mean: Tensor
 ) -> tuple[list[float], list[int]]:
-    """Returns the probability of each judged option to be the best, and who has it.
+    """Computes the probability that each judged option is the best of them.
 
-    Of options that nobody can tell apart, one has the probability of all, and its place
-    stands beside each of them; that of the others is NaN.
+    Of options that nobody can tell apart, one stands for all and has the probability of
+    all; that of the others is NaN. Options that constraints forbid are never the best.
+
+    Returns:
+        Probabilities, and the place of the option that stands for each, itself mostly.
     """
     parameters = [arm.parameters for arm in adapter.arms]
     apart = in_smallest_differences(
@@ -160,7 +170,11 @@ def _representatives(apart: Tensor, utilities: Tensor) -> Tensor:
 
 
 def _wins_and_losses(log: Log, rows: list[str]) -> DataFrame:
-    """Counts wins, losses, ties and failures of each option."""
+    """Counts wins, losses, ties and failures of each option in all answers that stand.
+
+    An answer counts for each pair of options that it decides, as often as it was given.
+    ``rows`` are the titles of the options.
+    """
     columns = ["wins", "losses", "ties", "failed"]
     counts = {column: dict.fromkeys(rows, 0) for column in columns}
     for answer in log.answers():
@@ -179,13 +193,20 @@ def _wins_and_losses(log: Log, rows: list[str]) -> DataFrame:
 
 
 def _parts(log: Log, adapter: PreferenceAdapter, arms: Sequence[Arm]) -> Tensor:
-    """Numbers the part of the comparison graph that each arm is in."""
+    """Numbers the part of the comparison graph that each arm is in, ``len(arms)``.
+
+    Answers join options, and a line its stop and its ends; between parts only the prior
+    compares.
+    """
     joins = [*adapter.feedback, *_stops_and_ends(log, arms), *_copies(arms)]
     return progress.connected_components(len(arms), joins)
 
 
 def _stops_and_ends(log: Log, arms: Sequence[Arm]) -> list[Comparisons]:
-    """Returns pairs of a stop within a line and an end of it, as places of arms."""
+    """Returns pairs of a stop within a line and its first end, as places of arms.
+
+    They join the graph of comparisons: an answer to a line names no pair of options.
+    """
     place = {arm.name: i for i, arm in enumerate(arms)}
     pairs = [
         [place[question.judged[-1].name], place[question.options[0].name]]
@@ -196,7 +217,10 @@ def _stops_and_ends(log: Log, arms: Sequence[Arm]) -> list[Comparisons]:
 
 
 def _copies(arms: Sequence[Arm]) -> list[Comparisons]:
-    """Returns pairs of arms that are one design here, seen in two contexts."""
+    """Returns pairs of arms that are one design in the context, as places of arms.
+
+    They were seen in others; the graph of comparisons joins what is said of both.
+    """
     first: dict[str, int] = {}
     places = [first.setdefault(arm.signature, i) for i, arm in enumerate(arms)]
     pairs = [[place, i] for i, place in enumerate(places) if place != i]
@@ -209,7 +233,11 @@ def _differences(
     reference: TParameterization,
     unit: float,
 ) -> DataFrame:
-    """Predicts differences of options to another one, a row each, see `Report`."""
+    """Predicts differences of options to a reference, a row each, see `Report`.
+
+    Differences of utility, with intervals, are shares of the ``unit``; beside them are
+    the probabilities of `chances`.
+    """
     ends = designs.intervals(options, LEVEL, reference=reference)
     points, against = designs.points_of(options), designs.points_of([reference])
     columns = dict(
@@ -222,6 +250,8 @@ def effect_table(
     log: Log, adapter: PreferenceAdapter, designs: Designs, unit: float
 ) -> DataFrame | None:
     """Predicts changes of utility from the best design shown, see `Report`.
+
+    There is no table of a catalogue, and of an ensemble.
 
     Args:
         log: The log of the experiment.
@@ -238,6 +268,7 @@ def effect_table(
         parameter = log.space.parameters[dimension.name]
         if has_digits(parameter):
             best = designs.best[dimension.name]
+            # The design that was shown keeps its digits.
             values = [x if x == best else readable(parameter, x) for x in values]
         rows += [
             (dimension.name, value, *change)

@@ -85,6 +85,7 @@ def _register_model(model_class: type[Model]) -> None:
 def register_classes() -> None:
     """Puts every registered model and acquisition function into Ax's registries.
 
+    Experiments do so when they are opened: Ax fits and stores what it has there.
     Those that a user has registered since are added; no class is put there twice.
     """
     for model_class in naming.model_classes().values():
@@ -96,13 +97,13 @@ def register_classes() -> None:
 
 
 def _constraint_to_dict(constraint: LinearConstraint) -> dict[str, Any]:
-    """Returns Ax's hook: a constraint as Ax stores it."""
+    """Gives Ax's hook: a constraint as Ax stores its own class, which it reads back."""
     stored = parameter_constraint_to_dict(constraint)
     return {**stored, "__type": ParameterConstraint.__name__}
 
 
 def _arm_to_dict(arm: SignedArm) -> dict[str, Any]:
-    """Returns Ax's hook: an arm as Ax stores it."""
+    """Gives Ax's hook: an arm as Ax stores its own class, which it reads back."""
     return {**arm_to_dict(arm), "__type": Arm.__name__}
 
 

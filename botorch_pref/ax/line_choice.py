@@ -70,7 +70,11 @@ def answers_before(settings: Settings, kind: QuestionKind) -> int:
 
 
 def check_lines(log: Log) -> None:
-    """Checks that designs lie on lines, and that the model takes stops on these."""
+    """Checks that designs lie on lines, and that the model takes stops on these.
+
+    Raises:
+        ExperimentError: They are rows of a catalogue, or it does not.
+    """
     if log.catalogue is not None:
         raise ExperimentError(
             "The designs are rows of a catalogue, with nothing in between; ask without "
@@ -116,7 +120,14 @@ def _lines_through(log: Log, design: TParameterization) -> list[Line]:
 
 
 def _idle_lines(log: Log, lines: Sequence[Line]) -> list[Line]:
-    """Returns lines without those that wait for a stop or have none, unless all do."""
+    """Returns the lines that are worth asking about; all of them where none is.
+
+    Those whose ends are asked about already, without an answer yet or with one that
+    nothing on them is best, are left out.
+
+    Raises:
+        ExperimentError: There is no line.
+    """
     stopless = [
         {option.name for option in question.options}
         for question in log.questions
@@ -139,9 +150,10 @@ def _last_line(log: Log) -> list[TParameterization]:
 
 
 def _spread_line(log: Log, experiment: Experiment, context: Context) -> Chosen:
-    """Returns a line through designs of the Sobol sequence, or the baseline and one.
+    """Returns a line through two designs of the Sobol sequence, before a model chooses.
 
-    All numbers move; where there are but steps, each parameter in its turn.
+    Where there is a baseline, it is one of the two. All numbers move; where there are
+    but steps, each parameter in its turn.
     """
     spec = fitted_sobol_spec(experiment, log.settings, log.position)
     run = spread_run(spec, 2, context)
@@ -156,13 +168,17 @@ def _spread_line(log: Log, experiment: Experiment, context: Context) -> Chosen:
 
 
 def _best_line(projection: Projection, rater: str | None, context: Context) -> Chosen:
-    """Gives the line through the recommended design of which most is expected."""
+    """Gives the line through the recommended design of which most is expected.
+
+    On each line that is compared one parameter moves, see `best_line`.
+    """
     log = projection.log
     number = log.number_of_rater(rater)
     adapter: Any = fitted_adapter(projection, rater=number, context=context)
     best = best_anywhere(log, adapter)
     lines = _idle_lines(log, _lines_through(log, best))
     asked_about = [end for line in lines for end in (line.first, line.last)]
+    # All at once, for transforms are slow: the design, ends of lines, of the last one.
     points = adapter.points_of([best, *asked_about, *_last_line(log)])
     ends = points[1:].unflatten(0, (-1, 2))
     number_of_line = best_line(
@@ -181,7 +197,12 @@ def _best_line(projection: Projection, rater: str | None, context: Context) -> C
 
 
 def check_planes(log: Log, size: int) -> None:
-    """Checks that numbers move in a plane, and that the model takes its best design."""
+    """Checks that a plane of so many designs is possible, and the model takes the best.
+
+    Raises:
+        ExperimentError: Designs are rows of a catalogue, no square has so many, fewer
+            than two parameters can move, or the model takes no best of so many.
+    """
     if log.catalogue is not None:
         raise ExperimentError(
             "The designs are rows of a catalogue, with nothing in between; ask without "

@@ -63,7 +63,11 @@ _POSITION = "init_position"
 
 
 def chosen_by(run: GeneratorRun) -> Chosen:
-    """Returns options that a generator chose, as the log keeps them."""
+    """Returns the options of a run of Ax's generator, and how they were chosen.
+
+    The log keeps them, with the node of the strategy and how far the Sobol sequence
+    was used.
+    """
     state = run._generator_state_after_gen or {}
     generated = {"node": run._generation_node_name, "position": state.get(_POSITION)}
     stated = {key: value for key, value in generated.items() if value is not None}
@@ -112,6 +116,7 @@ class Projection:
         self._begin()
 
     def _begin(self) -> None:
+        """Makes Ax's experiment anew, as if nothing of the log had been read."""
         self._experiment = self.log.definition.experiment()
         self._seen = self._num_questions = self._num_trials = 0
         self._trials: dict[object, int] = {}
@@ -119,7 +124,14 @@ class Projection:
         self._arms: dict[str, Arm] = {}
 
     def experiment(self) -> Experiment:
-        """Returns Ax's experiment, with everything that the log has by now."""
+        """Returns Ax's experiment, with everything that the log has by now.
+
+        It is the same object each time, to which what is new is added, except after
+        changes of answers that were given elsewhere.
+
+        Raises:
+            ExperimentError: Somebody has added trials to it; a new `Projection` is due.
+        """
         log = self.log
         if len(self._experiment.trials) != self._num_trials:
             raise ExperimentError(
@@ -142,7 +154,12 @@ class Projection:
         return self._experiment
 
     def _bring_up_to_date(self, question: LoggedQuestion) -> None:
-        """Brings the trial of a question to the state of its events."""
+        """Brings the trial of a question to the state of its events.
+
+        An answer that a trial of another question has already is counted there. Else
+        the question has a trial: running while it is pending, completed by an answer
+        that says something of the options, and abandoned otherwise.
+        """
         answer, key = question.standing, self._key(question)
         index = self._trials.setdefault(key, question.index)
         if answer is not None and index != question.index:
@@ -163,7 +180,7 @@ class Projection:
             reason = "withdrawn" if answer is None else "cannot compare"
         if trial.status is not status:
             trial.mark_as(status, unsafe=True, no_runner_required=True, reason=reason)
-        # Ax never goes back from these.
+        # Marking sets these once; an answer that is undone takes them back.
         trial._time_completed = None if question.pending else last
         trial._status_reason, trial._time_run_started = reason, first_time
         trial._properties[PROPERTY] = _as_properties(question.events)
@@ -208,11 +225,16 @@ class Projection:
         return arm
 
     def _number_of(self, answer: Event) -> int | None:
-        """Returns the number of who gave an answer."""
+        """Returns the number of the rater who gave an answer; None without a name."""
         return self.log.raters.get(answer.rater or "")
 
     def _key(self, question: LoggedQuestion) -> object:
-        """Makes the key that questions of one trial share: for most a number."""
+        """Makes the key that questions of one trial share.
+
+        It is the question's own number, but for an answer from elsewhere: the same
+        options, shown in the same order, what was said, and the rater where raters
+        share.
+        """
         answer = question.standing
         if answer is None or not question.elsewhere or not question.compared:
             return question.index
@@ -227,7 +249,10 @@ class Projection:
     def _add_to_trial(
         self, trial: BaseTrial, question: LoggedQuestion, answer: Event
     ) -> None:
-        """Adds the same answer once more."""
+        """Adds an answer to the trial that has the same one, and counts it there.
+
+        Counts are kept by the numbers of raters, whether raters share or not.
+        """
         trial._properties[PROPERTY] += _as_properties(question.events)
         trial._time_completed = _time(answer)
         number, pairs = self._number_of(answer), trial._properties[_RATERS]
@@ -239,7 +264,7 @@ class Projection:
 
 
 def _as_properties(events: Sequence[Event]) -> list[dict[str, Any]]:
-    """Returns events as Ax's trials have them."""
+    """Returns events as dictionaries, as Ax's trials keep them for Ax's users."""
     columns = "number", "question", "kind", "time"
     return [
         {**{name: getattr(event, name) for name in columns}, "what": dict(event.what)}
@@ -320,10 +345,20 @@ def feedback_dataset(
 ) -> FeedbackDataset:
     """Makes the data set of all answers in tables of an experiment.
 
-    Its datapoints are the rows of `arms_and_raters`, its features the columns
-    ``parameters``. ``counts`` are those of the answers, by default all that stand.
-    Where it is ``of_raters``, they are kept apart and positions do not count; by
-    default it is as settings say.
+    Args:
+        experiment: Ax's, whose settings count.
+        experiment_data: Ax's tables of its arms, transformed, and of its answers.
+        parameters: The columns of the arms that are features.
+        counts: How often each answer was given, of every trial in the data; by default
+            those of `answer_counts`. Raters that are not among them are left out.
+        of_raters: Whether raters are kept apart and positions do not count, whatever
+            the settings say of both.
+
+    Returns:
+        Answers about datapoints, which are the rows of `arms_and_raters`.
+
+    Raises:
+        ExperimentError: No answer compares or judges options.
     """
     settings = Settings.from_experiment(experiment)
     biased = not of_raters and settings.position_bias
@@ -347,6 +382,7 @@ def feedback_dataset(
         }
     names, numbers = zip(*rows, strict=True)
     arms = experiment_data.arm_data.droplevel("trial_index")
+    # An arm has a row for each of its trials, all alike.
     first = arms[~arms.index.duplicated()].loc[[*names], parameters]
     times = {
         (trial, rater): count
@@ -388,6 +424,7 @@ def _values_of_answers(
 
 
 def _no_answer() -> ExperimentError:
+    """Makes the error of data from which no model can be made."""
     return ExperimentError(
         "There is no answer yet that compares options ('cannot compare' does not); ask "
         "and tell first. In an experiment of Ax's own, "

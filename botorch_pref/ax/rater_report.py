@@ -56,11 +56,13 @@ def rater_tables(
     compared = [b for b in dataset.feedback if isinstance(b, comparing)]
     if not compared or dataset.raters is None:
         return None
+    # Of those who compared options, not of those who rated some only.
     numbers = dataset.raters[torch.cat([_points(block) for block in compared])].unique()
     items = torch.unique(dataset.X, dim=0)
     if not 2 <= len(numbers) <= MOST_RATERS or len(items) < 3:
         return None
     dim = dataset.X.shape[-1]
+    # The default kernel of stimuli, the first part, is replaced.
     agreement, noise = rater_covar_module(dim, noisy_raters=numbers).kernels[1:]
     stimulus = DuelKernel(dim)
     stimulus.active_dims = torch.arange(dim)
@@ -80,7 +82,7 @@ def rater_tables(
 
 
 def _points(block: Feedback) -> Tensor:
-    """Lists a point of each answer."""
+    """Lists a datapoint of each answer, which has a rater: each is of one."""
     fields = [getattr(block, names[0]) for names in block.tables.values()]
     return torch.cat([field[:, 0] for field in fields])
 
@@ -126,7 +128,11 @@ def rater_checks(log: Log) -> DataFrame | None:
 
 
 def chances(model: Any, points: Tensor, against: Tensor) -> dict[str, Tensor]:
-    """Predicts how probably points are better than another, and are preferred to it."""
+    """Predicts how probably points are better than another, and are preferred to it.
+
+    The first is of utilities, the second of an answer with its noise. Points are
+    ``n x d`` and ``1 x d``, probabilities ``n`` long.
+    """
     with torch.no_grad():
         return {
             "better": model.duel_probability(points, against),
@@ -137,7 +143,10 @@ def chances(model: Any, points: Tensor, against: Tensor) -> dict[str, Tensor]:
 
 
 def favourites_of(log: Log, adapter: PreferenceAdapter) -> DataFrame | None:
-    """Compares the best option of each rater with the best of all, see `Report`."""
+    """Compares the best option of each rater with the best of all, see `Report`.
+
+    None where raters do not share, or fewer than two have answered.
+    """
     model = adapter.botorch_model
     if not isinstance(model, GroupUtility) or len(log.raters) < 2:
         return None

@@ -189,6 +189,7 @@ def preference_report(projection: Projection, context: Context | None = None) ->
     except BotorchPrefError as error:
         failure = f"not known: {error}"
     summary = summary_table(log, adapter, options, best, anywhere, progress, failure)
+    # After the summary, whose parts of the graph are those of all options.
     options = options[allowed_here(adapter, arms).tolist()]
     options = options.sort_values("mean", ascending=False, kind="stable")
     favourites = favourites_of(log, adapter)

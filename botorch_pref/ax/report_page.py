@@ -92,6 +92,7 @@ def _agreements(name: str, agreement: DataFrame) -> list[str]:
 
 
 def _svg(width: float, height: float, parts: Sequence[str], title: str) -> str:
+    """Makes an image of its parts, which are SVG already; the title is escaped."""
     return (
         f'<svg role="img" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}">'
         f"<title>{html.escape(title)}</title>{''.join(parts)}</svg>"
@@ -111,7 +112,10 @@ def _label(x: float, y: float, text: str, anchor: str) -> str:
 def _scale(
     low: float, high: float, start: float, end: float
 ) -> Callable[[float], float]:
-    """Makes the linear map from values to places; of one value to the middle."""
+    """Makes the linear map from values, low to high, to places, start to end.
+
+    Where all values are one, its place is the middle.
+    """
     if high == low:
         return lambda value: (start + end) / 2
     return lambda value: start + (value - low) / (high - low) * (end - start)
@@ -123,6 +127,7 @@ def _difference_figure(options: DataFrame, reference: str) -> str:
     if rows.empty:
         return ""
     names = [_cut(str(name), 28) for name in rows.index]
+    # In pixels: a letter is about 7 wide.
     margin, side, width = 12 + 7 * max(map(len, names)), 22, 400
     low, high = min(0.0, rows["least"].min()), max(0.0, rows["most"].max())
     x, bottom = _scale(low, high, margin, width - 12), side * len(rows) + 8
@@ -142,7 +147,11 @@ def _difference_figure(options: DataFrame, reference: str) -> str:
 
 
 def _effect_figure(effect: DataFrame, name: str, low: float, high: float) -> str:
-    """Draws how the utility changes with one parameter, the others held."""
+    """Draws how the utility changes with one parameter, the others held, as SVG.
+
+    Numbers have a curve in the band of their intervals, choices a bar each. ``low`` and
+    ``high`` are the ends of the scale of changes, the same for all parameters.
+    """
     width, height = 200, 130
     y = _scale(low, high, height - 24, 8)
     values = [*effect["value"]]
@@ -291,6 +300,7 @@ def _table(table: DataFrame, kind: str = "options") -> str:
 
 
 def _cell(value: object) -> str:
+    """Writes a value of a table; numbers with three digits, none for NaN."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):

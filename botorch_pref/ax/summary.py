@@ -100,7 +100,10 @@ _MOST_CONTEXTS = 8
 
 
 def _other_contexts(log: Log, adapter: PreferenceAdapter) -> dict[str, str]:
-    """Makes the rows of the summary on the best options in other contexts."""
+    """Makes the rows of the summary on the best options in other contexts.
+
+    They are those of questions with an answer; where these are many there is no row.
+    """
     contexts = [log.context_of(q) for q in log.questions if q.standing is not None]
     distinct = {context_text(context): context for context in contexts}
     distinct.pop(context_text(adapter.context), None)
@@ -108,6 +111,7 @@ def _other_contexts(log: Log, adapter: PreferenceAdapter) -> dict[str, str]:
         return {}
     rows = {}
     for text, context in distinct.items():
+        # The same fit: other parts of the report go on with this context.
         there = copy(adapter)
         there.context = context
         rows[f"recommended where {text}"] = _design_text(log, best_shown(there))
@@ -139,7 +143,10 @@ def progress_rows(
     adapter: PreferenceAdapter,
     anywhere: TParameterization,
 ) -> dict[str, Any]:
-    """Makes the rows of the summary on the gain that is left, and on stopping."""
+    """Makes the rows of the summary on the gain that is left, and on stopping.
+
+    Gain and range are in units of utility; ``anywhere`` is the best of all designs.
+    """
     model, space = adapter.botorch_model, adapter.design_space()
     candidates = candidate_points(projection, adapter, anywhere)
     designs = space.designs()
@@ -184,9 +191,9 @@ def candidate_points(
 ) -> Tensor:
     """Makes points among which the best is sought, as a model takes them, ``n x d``.
 
-    There are `NUM_CANDIDATES` of the space, half of them around the best one shown.
-    Then come the design with the largest posterior mean and all that were judged and
-    that constraints allow in the context.
+    There are up to `NUM_CANDIDATES` of the space, half of them around the best one
+    shown. Then come that one, the design with the largest posterior mean (``anywhere``)
+    and all that were judged and that constraints allow in the context.
     """
     log, best = projection.log, adapter.points_of([best_shown(adapter)])
     seed = question_choice.derived_seed(log.settings, len(log.questions))
@@ -222,7 +229,7 @@ def _learned_rows(log: Log, adapter: PreferenceAdapter) -> dict[str, Any]:
 
 
 def guesses(utility: Any) -> dict[str, float]:
-    """Makes the row of the summary on guesses, where answers look more like them."""
+    """Makes the row of the summary on guesses, where a coin explains answers better."""
     averaged = isinstance(utility, AveragedUtility)
     probability = utility.guessing_probability if averaged else 0.0
     return {"guessed": probability} if probability > 0.5 else {}
@@ -243,11 +250,14 @@ def _baseline_rows(log: Log, options: DataFrame, best: str) -> dict[str, Any]:
 
 
 def _answer_rows(adapter: PreferenceAdapter, options: DataFrame) -> dict[str, Any]:
-    """Makes the rows of the summary on answers that agree and options that meet."""
+    """Makes the rows of the summary on answers that agree and options that meet.
+
+    ``options`` has the part of the comparison graph that each option is in.
+    """
     agreement = progress.AnswerAgreement(0, math.nan)
     for block in adapter.dataset.feedback:
         if isinstance(block, Comparisons):
-            # A rater is asked about agreement with herself.
+            # Points of each rater by themselves: one agrees with oneself, or not.
             agreement = progress.answer_agreement(adapter.dataset.points, block)
     sizes = options.groupby("part")["part"].transform("size")
     return {
