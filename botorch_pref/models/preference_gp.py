@@ -125,6 +125,12 @@ class PreferenceGP(UtilityModel, GP):
         covar_module: Kernel | None = None,
         input_transform: InputTransform | None = None,
     ) -> None:
+        """Validates data and likelihoods, and makes mean and kernel where none came.
+
+        The order counts: default mean and kernel need the number of transformed
+        features and the data's batch, and factors, which are made last so that wrong
+        answers fail here, need all modules.
+        """
         super().__init__()
         check_engine(self)
         self._cache = SolutionCache()
@@ -186,6 +192,9 @@ class PreferenceGP(UtilityModel, GP):
     def factors(self) -> Factors:
         """Makes the factors of all answers, about the distinct points.
 
+        They are kept until a parameter or a buffer of a likelihood changes; where one
+        is learned they are made anew at each call, with its graph.
+
         Raises:
             BotorchPrefError: There are no answers.
         """
@@ -216,6 +225,7 @@ class PreferenceGP(UtilityModel, GP):
         return None if module is None else module.covariance
 
     def _answered(self) -> TrainingSet:
+        """Returns the training data, which have answers; an error without any."""
         if self._data is None or not self.feedback:
             raise BotorchPrefError(
                 "The model has no feedback, hence no evidence; pass comparisons= or "
@@ -280,7 +290,10 @@ class PreferenceGP(UtilityModel, GP):
         return self.evidence_solution().log_evidence
 
     def evidence_solution(self) -> Solution[PosteriorTerms]:
-        """Solves for the solution whose evidence has a gradient in hyper-parameters.
+        """Solves anew for a solution whose evidence has a gradient in hyper-parameters.
+
+        It is for fits, and of the engine whose evidence the model has, such as EP for a
+        skew one. It is not kept for predictions, but the next solution starts from it.
 
         Raises:
             BotorchPrefError: There are no answers.
@@ -305,7 +318,10 @@ class PreferenceGP(UtilityModel, GP):
     def _solve(
         self, start: WarmStart | None, engine: Engine
     ) -> Solution[PosteriorTerms]:
-        """Solves from a start, and anew where that leads astray."""
+        """Solves from a start, and once more without it where the engine failed.
+
+        Where precision does not suffice, the error blames the prior if that is wrong.
+        """
         factors, prior = self.factors(), self.prior()
         try:
             solution = engine.solve(prior, factors, start)
@@ -322,6 +338,7 @@ class PreferenceGP(UtilityModel, GP):
     def _solve_for_prediction(
         self, start: WarmStart | None
     ) -> Solution[PosteriorTerms]:
+        """Solves for a solution to keep, with its terms, and warns of what failed."""
         solution = self._solve(start, self.engine)
         _ = solution.terms  # now, without a graph; and it may have failed only here
         self._warn_of(solution)
@@ -399,12 +416,12 @@ class PreferenceGP(UtilityModel, GP):
         return self._predict(X)
 
     def group_moments(self, X: Tensor, raters: Tensor, weights: Tensor) -> Moments:
-        """Computes moments of weighted sums of the utilities of some raters.
+        """Computes moments of weighted sums of the utilities of some raters, of groups.
 
         Args:
             X: ``batch_shape x q x d`` stimuli.
             raters: Columns of each rater behind a stimulus, ``R x r``.
-            weights: ``batch_shape x R``.
+            weights: Of the raters' utilities, ``batch_shape x R``.
         """
 
         def weighted_sum(values: Tensor) -> Tensor:
@@ -418,11 +435,20 @@ class PreferenceGP(UtilityModel, GP):
         return predict(self.mean_module, self.covar_module, self.posterior_terms(), X)
 
     def covariance_with(self, points: Tensor, directions: Tensor) -> CovarianceWith:
-        """Computes the posterior covariance of any points with directions of these.
+        """Makes the posterior covariance ``C(x, X) D`` of any points ``x`` with these.
+
+        With the prior covariance ``k`` and the points ``Z``, root ``Q`` and widening
+        ``P`` of the model's terms that is ``k(x, X) D - k(x, Z) (Q Q' - P P') k(Z, X)
+        D``: prior covariances with ``x`` times a matrix that is made once, for
+        acquisition functions that ask about many ``x``. It has no gradients in ``X``
+        and ``D``.
 
         Args:
-            points: ``n x d``.
-            directions: ``D`` of ``C(x, X) D``, ``n x r``.
+            points: ``X``, ``n x d``, untransformed.
+            directions: ``D``, ``n x r``.
+
+        Returns:
+            A function of ``x``. Of a mixture it is the covariance of each component.
         """
         with torch.no_grad():
             terms, points = self.posterior_terms(), self.transform_inputs(points)
@@ -434,6 +460,7 @@ class PreferenceGP(UtilityModel, GP):
             if terms.widening is not None:
                 p = terms.widening
                 correction = correction + p @ ((k @ p).mT @ directions)
+            # The terms' points come last, for others take their covariances from there.
             if points.shape == terms.points.shape and torch.equal(points, terms.points):
                 return make(points, directions + correction)
             points = torch.cat([points, terms.points])
@@ -499,7 +526,10 @@ class PreferenceGP(UtilityModel, GP):
         return self.make_posterior(conditioned(mean, weights, cross, terms))
 
     def prior_variance(self, X: Tensor) -> Tensor:
-        """Computes prior variances of utilities at untransformed ``X``."""
+        """Computes prior variances of utilities at untransformed ``X``, ``... x q``.
+
+        Beside them callers tell how much of a difference is rounding.
+        """
         variance: Tensor = self.covar_module(self.transform_inputs(X), diag=True)
         return variance
 
@@ -508,15 +538,22 @@ class PreferenceGP(UtilityModel, GP):
         return self.engine.posterior(moments)
 
     def _go_on_from(self, before: Self, new_data: TrainingSet) -> None:
-        """Starts the engine where that of the model before ended."""
+        """Starts the engine where that of the model before ended.
+
+        This is the copy with the answers ``new_data`` too, of which nothing is solved
+        yet: sites of earlier answers are those of the solution, and those of further
+        ones begin as the engine says.
+        """
         if before._cache.start is None:
             _ = self.factors()  # what cannot be an answer is an error here
             return
+        # Rows that cannot be told apart are matched by their order, that of the blocks.
         new_data = new_data.map_tensors(torch.Tensor.detach).in_order_of(self.feedback)
         factors = before.likelihoods.factors(
             new_data, before.engine, num_covariates=self.num_covariates
         )
         further = FurtherAnswers(factors, before._sources(self, factors))
+        # In train mode hyper-parameters may have changed since the solution.
         can_predict = not before.training
         points = new_data.datapoints
         predict = (
@@ -525,10 +562,10 @@ class PreferenceGP(UtilityModel, GP):
         self._cache = before._cache.followed_by(before.engine, further, predict)
 
     def _sources(self, new: Self, further: Factors) -> RowSources:
-        """Finds the places of the rows of sites in a model of further answers too.
+        """Finds where rows of sites are in the model ``new``, of further answers too.
 
-        Rows of this model and of ``further`` answers see the columns of ``new`` before
-        they are compared with its rows.
+        Equal rows are one there. To be compared with its rows, those of this model and
+        of the ``further`` answers are written about the points of ``new``.
         """
         all_factors = self.factors(), further, new.factors()
         rows = [self.engine.site_rows(factors) for factors in all_factors]
@@ -549,7 +586,7 @@ class PreferenceGP(UtilityModel, GP):
         )
 
     def _columns_in(self, new: Self, num_further: int) -> tuple[Tensor, Tensor, int]:
-        """Finds the places of earlier and further rows' columns among those of ``new``.
+        """Finds the columns of earlier and of further rows among those of ``new``.
 
         Columns are the distinct points, and behind them the weights of covariates.
         Points of this model are the first of those of ``new``, and each may be equal to
@@ -604,7 +641,11 @@ class PreferenceGP(UtilityModel, GP):
 
 
 def has_plain_terms(model: object) -> TypeGuard[PreferenceGP]:
-    """Tells whether a model predicts by constant terms of one Gaussian solution."""
+    """Tells whether a model predicts by its posterior terms alone, as constants.
+
+    Then `PreferenceGP.covariance_with` holds. It does not of crowds, which predict in
+    another way, nor of models with derivatives in their datapoints.
+    """
     if not isinstance(model, PreferenceGP) or model._is_differentiated:
         return False
     return type(model)._predict is PreferenceGP._predict
@@ -624,7 +665,11 @@ class CovarianceWith(NamedTuple):
     matrix: Tensor
 
     def __call__(self, X: Tensor) -> tuple[Moments, Tensor]:
-        """Computes moments of points, ``t_batch x q x d``, and ``C(x, X) D``."""
+        """Computes moments of points ``x``, and ``C(x, X) D``, ``t_batch x q x r``.
+
+        The points are ``t_batch x q x d``, untransformed; both results are of the
+        posterior, and have a gradient in them.
+        """
         mean, kernel = self.model.mean_module, self.model.covar_module
         X, terms = self.model.transform_inputs(X), self.terms
         cross = cross_covariance(kernel, X, self.points)
@@ -643,9 +688,10 @@ class KnownCovariance:
     def __call__(
         self, model: object, points: Tensor, directions: Tensor
     ) -> tuple[Moments, CovarianceWith] | None:
-        """Computes moments of points, and what gives others' covariance with them.
+        """Computes moments of points, and makes `PreferenceGP.covariance_with` them.
 
-        None where the model, or a batch of them, gives joint posteriors only.
+        Both are kept for the next call with equal arguments. None where there is no
+        such function: of other models, and of batches.
         """
         if not has_plain_terms(model):
             return None

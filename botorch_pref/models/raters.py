@@ -77,6 +77,10 @@ class AgreementKernel(Kernel):
         batch_shape: torch.Size | None = None,
         active_dims: tuple[int, ...] | None = None,
     ) -> None:
+        """Registers the agreement, at first 1/2, with a normal prior on its log odds.
+
+        The log odds are the raw parameter.
+        """
         shape = torch.Size() if batch_shape is None else batch_shape
         super().__init__(batch_shape=shape, active_dims=active_dims)
         self.register_parameter("raw_agreement", torch.nn.Parameter(torch.zeros(shape)))
@@ -86,7 +90,10 @@ class AgreementKernel(Kernel):
     def forward(
         self, x1: Tensor, x2: Tensor, diag: bool = False, **params: Any
     ) -> Tensor:
-        """See base class; points are ``batch_shape x n x 1`` numbers of raters."""
+        """Computes 1 for equal raters, and the agreement for others.
+
+        Points are ``batch_shape x n x 1`` numbers of raters.
+        """
         if diag:
             same_rater = (x1 == x2).all(-1)
             agreement = self.agreement.unsqueeze(-1)
@@ -140,6 +147,11 @@ class ReliabilityKernel(Kernel):
         batch_shape: torch.Size | None = None,
         active_dims: tuple[int, ...] | None = None,
     ) -> None:
+        """Sorts the raters, and registers the noise of each, 1 at first, with a prior.
+
+        Raw noises are logs in spreads of the prior. The numbers become a buffer that
+        ascends, in which those of points are searched.
+        """
         shape = torch.Size() if batch_shape is None else batch_shape
         super().__init__(batch_shape=shape, active_dims=active_dims)
         check_kind("raters", raters, Tensor)
@@ -177,7 +189,10 @@ class ReliabilityKernel(Kernel):
     def forward(
         self, x1: Tensor, x2: Tensor, diag: bool = False, **params: Any
     ) -> Tensor:
-        """See base class; points are ``batch_shape x n x 1`` numbers of raters."""
+        """Computes one over the product of the noise deviations of two raters.
+
+        Points are ``batch_shape x n x 1`` numbers of raters.
+        """
         first = self.deviations(x1.squeeze(-1)).reciprocal()
         second = self.deviations(x2.squeeze(-1)).reciprocal()
         if diag:
@@ -239,8 +254,10 @@ def noise_curvature(model: PreferenceGP) -> Tensor | None:
     With the ratings of :math:`u` picked out by the diagonal :math:`E_u`, a log noise
     moves the prior covariance by :math:`K_u = -(E_u K + K E_u) / 2`. Where the evidence
     is stationary in the sites its gradient is
-    :math:`\tfrac12 \langle w w' - M, K_u \rangle`, with ``w``, ``M`` and the changes
-    of both as in :mod:`.gaussian_solution`: one solution has all of it.
+    :math:`\tfrac12 \langle w w' - M, K_u \rangle`, with the solution's weights ``w``
+    and precision ``M``. Differentiated once more, with the changes of both as in
+    :mod:`.gaussian_solution`, that needs one solution only. From it a table of raters
+    tells whose noise differs.
 
     None where no solution has it in this form: of Laplace's evidence and of inducing
     points, or where noises do not scale the whole kernel.
@@ -263,11 +280,13 @@ def noise_curvature(model: PreferenceGP) -> Tensor | None:
     indicators = pad(indicators, (0, 0, 0, len(prior.covar) - len(indicators)))
     tangent = GaussianTangent(prior.mean, solution)
     covar, w, m, s = prior.covar, solution.weights, tangent.precision, tangent.influence
+    # K_u w, a column for each rater, and the changes diag(S K_u S') of row variances.
     moved = -0.5 * (
         (covar @ w).unsqueeze(-1) * indicators + covar @ (w.unsqueeze(-1) * indicators)
     )
     of_variance = -((s @ covar) * s) @ indicators
     sites = tangent.site_change((s @ moved).mT, of_variance.mT)
+    # w' K_u dw, then -<dM, K_u> / 2, and last what the second derivatives of K make.
     hessian = moved.mT @ (sites.force @ s).mT - moved.mT @ m @ moved
     q = covar @ m
     squared = 0.5 * indicators.mT @ (q * q.mT + m * (q @ covar)) @ indicators
@@ -365,6 +384,7 @@ class GroupUtility(DerivedModel):
     raters: Tensor
 
     def __init__(self, model: PreferenceGP, raters: Tensor) -> None:
+        """Checks and copies the raters' columns; the model itself is kept."""
         super().__init__()
         columns = rater_columns(raters)
         if 0 in columns.shape or columns.dim() != 2:
@@ -404,7 +424,11 @@ class GroupUtility(DerivedModel):
         return (stimuli if stimuli.dim() > 2 else torch.unique(stimuli, dim=0),)
 
     def of_own_points(self, marks: Tensor) -> Tensor:
-        """See base class: a stimulus is marked where it is for any rater."""
+        """Translates marks of the rater model's points to marks of its stimuli.
+
+        Both are booleans. A stimulus, one of :attr:`datapoints`, is marked where it is
+        for any rater; in a batch each point has its own.
+        """
         points = cast("Tensor", self.rater_model.datapoints)
         if points.dim() > 2:
             return marks
@@ -428,7 +452,11 @@ class GroupUtility(DerivedModel):
         return check_point_pairs(names, X1, X2, points, self._num_features)
 
     def moments(self, X: Tensor) -> Moments:
-        """Computes moments of mean utilities; components of a mixture stay exact."""
+        """Computes moments of mean utilities; components of a mixture stay exact.
+
+        Utilities of raters with noises of their own are in deviations of these, so that
+        they count times the deviations, in one unit.
+        """
         X = self._check_points("X", X)
         scales = self.scales()
         weights = X.new_ones(len(self.raters)) if scales is None else scales
@@ -445,7 +473,10 @@ class GroupUtility(DerivedModel):
         return self.rater_model.make_posterior(moments)
 
     def _mean(self, values: Tensor, scales: Tensor | None = None) -> Tensor:
-        """Averages values over raters, in units of raters, at ``... x q R x k``."""
+        """Averages values of each rater, ``... x q R x k``, to ``... x q x k``.
+
+        Each counts times the rater's scale, if scales are given.
+        """
         of_each = values.unflatten(-2, (-1, len(self.raters)))
         if scales is not None:
             of_each = of_each * scales[..., None, :, None]
@@ -485,6 +516,7 @@ class GroupUtility(DerivedModel):
             )
             return self._mean(probabilities.unsqueeze(-1)).squeeze(-1)
         pairs = duel_pairs(X1, X2, model)
+        # By its size alone the prior says what rounding hides of a difference.
         prior = model.prior_variance(at_raters(pairs.points, self.raters))
         scales = self.scales()
         squares = None if scales is None else scales.square()

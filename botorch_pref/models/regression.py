@@ -46,7 +46,11 @@ from botorch_pref.posteriors.gaussian import Moments, gaussian_posterior
 
 
 def stages_of(blocks: Sequence[Feedback]) -> Tensor:
-    """Answers as choices out of sets, ``batch_shape x L x k``, the chosen first."""
+    """Splits answers into choices of one out of a set, as Plackett and Luce see them.
+
+    A pair is one choice, a ranking one for each place but the last. They are indices of
+    items, ``batch_shape x L x k``, the chosen one first, padded with -1 at the end.
+    """
     stages = [
         cast("Tensor", b.pairs)
         if isinstance(b, Comparisons)
@@ -62,9 +66,11 @@ def stages_of(blocks: Sequence[Feedback]) -> Tensor:
 def _stage_counts(
     blocks: Sequence[Feedback], counts: Sequence[Tensor | None] | None = None
 ) -> Tensor | None:
-    """Counts how often sets of :func:`stages_of` were chosen from so, ``... x L``.
+    """Counts how often each choice of :func:`stages_of` was made, ``... x L``.
 
-    ``counts`` says it of each block where blocks do not themselves; None for once.
+    It is the count of the answer that the choice is of. The ``counts`` of blocks, None
+    for once, are their own unless they are given, as of merged blocks. The result is
+    None where all were made once.
     """
     if counts is None:
         counts = [b.answer_counts if b.is_counted else None for b in blocks]
@@ -80,7 +86,10 @@ def _stage_counts(
 
 
 def comparisons_of(stages: Tensor) -> Tensor:
-    """Pairs chosen items with the others, ``batch_shape x L (k - 1) x 2``, or -1."""
+    """Pairs chosen items with the others of their sets, the chosen first.
+
+    It is ``batch_shape x L (k - 1) x 2``, and -1 twice where a set has no more items.
+    """
     losers = stages[..., 1:]
     winners = torch.where(losers >= 0, stages[..., :1], -1)
     return torch.stack([winners, losers], dim=-1).flatten(-3, -2)
@@ -96,9 +105,11 @@ class EtaLosses(NamedTuple):
 def _held_out_losses(
     engine: WeightEngine, features: Tensor, folds: Iterable[AnswerFold], etas: Tensor
 ) -> EtaLosses:
-    """Computes log losses of comparisons in held-out answers, all candidates at once.
+    """Computes mean log losses of held-out comparisons, for all candidates at once.
 
-    ``etas`` has a dimension of size one for each batch dimension behind its first.
+    Each of the ``folds`` is answers to learn from and answers that are held out, whose
+    choices count as comparisons with each other item of the set. ``etas`` has a
+    dimension of size one for each batch dimension behind its first.
     """
     losses, counts = [], []
     for train, held_out in folds:
@@ -124,7 +135,11 @@ def _held_out_losses(
 def _log_win_probability(
     features: Tensor, pairs: Tensor, weights: WeightSolution
 ) -> Tensor:
-    """Computes log probabilities that first items win, ``E x batch_shape x m``."""
+    """Computes log probabilities that first items win, ``E x batch_shape x m``.
+
+    They are of answers, with the weights integrated out. For pairs of -1 they are any
+    numbers, which callers leave out.
+    """
     first, second = pairs.clamp_min(0).unbind(-1)
     gap = take_rows(features, first) - take_rows(features, second)
     mean = (gap @ weights.mean.unsqueeze(-1)).squeeze(-1)
@@ -210,6 +225,11 @@ class PlackettLuceRegression(UtilityModel, GP):
         eta: float | Tensor = 1.0,
         input_transform: InputTransform | None = None,
     ) -> None:
+        """Validates the data, and registers eta, whose raw parameter is its logarithm.
+
+        Data come first, for eta has their batch. A transform that makes several points
+        of each is refused.
+        """
         super().__init__()
         if inference not in tuple(_ENGINES):
             raise UnsupportedFeedbackError(
@@ -245,7 +265,11 @@ class PlackettLuceRegression(UtilityModel, GP):
                 )
 
     def _solve(self, engine: WeightEngine) -> WeightSolution:
-        """Solves for the weights by some engine, and warns of failures."""
+        """Solves for the weights by some engine, and warns of failures.
+
+        The log evidence of the solution has a gradient in eta. It is made anew at each
+        call; :meth:`solution` keeps one.
+        """
         if not self.feedback:
             raise BotorchPrefError(
                 "There are no answers to learn from; pass comparisons= or feedback=."
@@ -279,7 +303,10 @@ class PlackettLuceRegression(UtilityModel, GP):
         )
 
     def _solve_for_prediction(self) -> WeightSolution:
-        """Solves for the weights, and warns where Laplace is far off."""
+        """Solves for weights to keep, and warns where Laplace's Gaussian is far off.
+
+        A fit, which does not come here, is spared the warning at each step.
+        """
         solution = self._solve(self.engine)
         if solution.asymmetry > MOST_ASYMMETRY:
             warn_caller(
@@ -327,7 +354,10 @@ class PlackettLuceRegression(UtilityModel, GP):
         return self.solution().diagnostics()
 
     def forward(self, x: Tensor) -> MultivariateNormal:
-        """Computes the prior at ``x`` in train mode, else the posterior."""
+        """Computes the prior at ``x`` in train mode, else the posterior, of utilities.
+
+        Points are ``batch_shape x q x d``, untransformed; it is GPyTorch's contract.
+        """
         if not self.training:
             return gaussian_posterior(self.moments(x)).distribution
         x = self.transform_inputs(x)

@@ -75,9 +75,11 @@ class MergedAnswers:
 
 
 def _merged_answers(block: Feedback, places: Tensor | None) -> MergedAnswers:
-    """Merges answers of a block that all elements of a batch have equal.
+    """Merges equal answers of a block, and counts them, so that engines see each once.
 
-    ``places`` has the distinct point of each datapoint; None where all are distinct.
+    Answers are equal that are so in all elements of a batch. ``places`` has the
+    distinct point of each datapoint, and equal points make equal answers; None for
+    datapoints as they are. A block without equal answers and counts comes back itself.
     """
     firsts, counts = [], []
     for name, columns in block.tables.items():
@@ -94,7 +96,11 @@ def _merged_answers(block: Feedback, places: Tensor | None) -> MergedAnswers:
 
 
 def _table(block: Feedback, columns: tuple[str, ...], places: Tensor | None) -> Tensor:
-    """Joins some fields of answers to one table, ``m x k``, of distinct points."""
+    """Writes answers as rows of numbers, ``m x k``, equal where the answers are equal.
+
+    They are the fields of one table of the block, each answer with its values in all
+    elements of a batch. Indices become those of distinct points by ``places``, if any.
+    """
     parts = []
     for name in columns:
         value: Tensor | None = getattr(block, name)
@@ -123,7 +129,11 @@ class TrainingSet:
     feedback: tuple[Feedback, ...]
 
     def __post_init__(self) -> None:
-        """Validates the fields."""
+        """Validates the fields, and replaces them by those that a model works with.
+
+        Datapoints are copied, unless they have a graph, and followed by points that
+        answers need, whose indices the answers then have.
+        """
         datapoints, feedback = self.datapoints, []
         blocks = checked_blocks(datapoints, self.feedback)
         if not datapoints.requires_grad:
@@ -212,7 +222,7 @@ class TrainingSet:
         return RowFinder()
 
     def in_order_of(self, feedback: Sequence[Feedback]) -> Self:
-        """Orders kinds of answers as other blocks do."""
+        """Orders kinds of answers as other blocks do, and leaves out other kinds."""
         blocks = {type(block): block for block in self.feedback}
         ordered = [blocks[type(b)] for b in feedback if type(b) in blocks]
         return type(self)(self.datapoints, tuple(ordered))
@@ -223,6 +233,7 @@ class TrainingSet:
         added = in_precision_of("X", new_data.datapoints, self.datapoints)
         points = _joined_points(self.datapoints, added)
         before = self.datapoints.shape[-2]
+        # New indices count from 0 and become those of points behind the old ones.
         blocks: dict[type[Feedback], Feedback] = {type(b): b for b in self.feedback}
         for block in new_data.feedback:
             kind, later = type(block), block.shifted(before)
@@ -297,6 +308,7 @@ def checked_blocks(
 
 
 def _check_datapoints(datapoints: Tensor) -> None:
+    """Checks that datapoints are finite numbers, and at least one of one feature."""
     check_finite("datapoints", check_points("datapoints", datapoints))
     if 0 in datapoints.shape:
         raise FeedbackError(
@@ -311,7 +323,11 @@ def _check_datapoints(datapoints: Tensor) -> None:
 def collect_feedback(
     comparisons: Tensor | Comparisons | None, feedback: Sequence[Feedback]
 ) -> tuple[Feedback, ...]:
-    """Joins the ``comparisons=`` and ``feedback=`` arguments of a model."""
+    """Joins the ``comparisons=`` and ``feedback=`` arguments of a model to blocks.
+
+    Wrong types are errors; indices are checked when there are datapoints. Comparisons
+    come first, and blocks without answers are left out.
+    """
     if isinstance(feedback, Feedback) or not isinstance(feedback, Iterable):
         raise FeedbackError(
             f"feedback is one {type(feedback).__name__}; pass a sequence, "
@@ -360,7 +376,11 @@ def replaced_data(
     feedback: Sequence[Feedback] | None,
     strict: bool,
 ) -> TrainingSet:
-    """Makes training data, with arguments that are not None in place of the old."""
+    """Makes training data, with arguments that are not None in place of the old.
+
+    It is for ``set_train_data`` of a model: answers that stay keep their indices, into
+    new datapoints too. With ``strict`` all shapes must be as before.
+    """
     if datapoints is None:
         if old is None:
             raise FeedbackError("There are no datapoints yet; pass datapoints=.")
@@ -401,6 +421,7 @@ class FeedbackDataset(SupervisedDataset):
         outcome_names: list[str],
         raters: Tensor | None = None,
     ) -> None:
+        """Checks answers against the points; BoTorch wants the names of X and of Y."""
         self.feedback = checked_blocks(datapoints, feedback)
         self.raters = raters
         super().__init__(
@@ -418,6 +439,7 @@ class FeedbackDataset(SupervisedDataset):
         return torch.cat([self.X, self.raters.to(self.X).unsqueeze(-1)], dim=-1)
 
     def __eq__(self, other: Any) -> bool:
+        """Tells whether points, raters and answers are equal, and in the same order."""
         return (
             bool(super().__eq__(other))
             and _same(self.raters, other.raters)
@@ -456,7 +478,16 @@ def _same(first: Any, second: Any) -> bool:
 
 
 def _duels(indices: Tensor, ranks: Tensor) -> Tensor | Comparisons:
-    """Makes pairs, winner first, beside ties, of equal ranks, where there are any."""
+    """Makes comparisons of rankings of two items each, which may have equal ranks.
+
+    Args:
+        indices: Of the two items, ``batch_shape x m x 2``.
+        ranks: 0 for the better, ``batch_shape x m x 2``; equal ones are a tie.
+
+    Returns:
+        Pairs, winner first; with the ties, where there are any, as `Comparisons`.
+    """
+    # Ranks (0, 1) keep the order and (1, 0) exchange it; ties are left out below.
     pairs = torch.gather(indices, dim=-1, index=ranks)
     tied = ranks[..., 0] == ranks[..., 1]
     if not bool(tied.any()):

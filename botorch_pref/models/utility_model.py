@@ -54,6 +54,8 @@ ModelT = TypeVar("ModelT", bound=Model)
 def check_one_to_one(model: ModelT) -> ModelT:
     """Returns the model after checking that it predicts one utility of each point.
 
+    Duels and choices need that, which are about the points as they come.
+
     Raises:
         UnsupportedError: Its input transform makes several points of each.
     """
@@ -77,14 +79,15 @@ def _makes_several(transform: InputTransform) -> InputTransform | None:
     perturbations = getattr(transform, "feature_set", None)
     perturbations = getattr(transform, "perturbation_set", perturbations)
     is_one = isinstance(perturbations, Tensor) and len(perturbations) == 1
-    # Of the points of answers it makes as many: features made of others, mostly.
+    # One that transforms training inputs too makes as many points, or the model would
+    # not exist, see `check_answered`: most such append features.
     is_one |= transform.transform_on_train
     several = transform.is_one_to_many and transform.transform_on_eval
     return transform if several and not is_one else None
 
 
 def check_answered(points: Tensor, transformed: Tensor) -> Tensor:
-    """Checks that transformed datapoints are as many as the answers are about.
+    """Returns transformed datapoints, which must be as many as answers are about.
 
     Raises:
         UnsupportedError: They are several of each.
@@ -131,10 +134,12 @@ class DuelPairs(NamedTuple):
 
 
 def duel_pairs(X1: Tensor, X2: Tensor, model: UtilityModel) -> DuelPairs:
-    """Orders pairs of points, the smaller first different coordinate first.
+    """Orders the points of duels, so that both sides of a duel have the same figures.
 
-    Batches of pairs get as many dimensions as the model's at least, in front, for the
-    model would take pairs for its batch. An ensemble's members are none of them.
+    P(a beats b) and P(b beats a) are then one computation, and sum to one. The first is
+    the point with the smaller coordinate, the first one in which both differ. Batches
+    of pairs get as many dimensions as the model's at least, in front, for the model
+    would take pairs for its batch. An ensemble's members are none of them.
     """
     num_batch_dims = model._num_batch_dims - is_ensemble(model)
     X1, X2 = torch.broadcast_tensors(X1, X2)
@@ -153,7 +158,7 @@ def duel_pairs(X1: Tensor, X2: Tensor, model: UtilityModel) -> DuelPairs:
 
 
 def _fantasy_duels(sampler: MCSampler, posterior: Posterior) -> Tensor:
-    """Answers drawn from a posterior over q points with the noise of the answers.
+    """Draws answers to the duels of q points, from a posterior with their noise.
 
     With two points they have the probability that the model gives them, exactly so
     under a probit likelihood without ties. Those about more points come from one draw
@@ -161,6 +166,7 @@ def _fantasy_duels(sampler: MCSampler, posterior: Posterior) -> Tensor:
     ``sample_shape x batch_shape x m x 2`` long, winner first.
     """
     if not isinstance(sampler, PairwiseMCSampler):
+        # Of utilities, or of integers, which are pairs already.
         drawn = sampler(posterior)
         return duels_between(drawn) if drawn.is_floating_point() else drawn
     # Of BoTorch's the utilities only: its pairs (0.18.1) have the loser first, where
@@ -261,7 +267,10 @@ class UtilityModel(Model, FantasizeMixin):
     def _check_duels(
         self, names: tuple[str, str], X1: Tensor, X2: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Checks the two sides of duels, as :meth:`check_points`."""
+        """Returns the two sides of duels, checked as :meth:`check_points` does.
+
+        The ``names`` of the two arguments are for error messages.
+        """
         check_one_to_one(self)
         return check_point_pairs(names, X1, X2, self.datapoints, self._num_features)
 
@@ -342,7 +351,10 @@ class UtilityModel(Model, FantasizeMixin):
         return 0
 
     def _set_data(self, data: TrainingSet) -> None:
-        """Takes data, checked, in place of those before."""
+        """Takes validated data that suit the model in place of those before.
+
+        Answers move to the device of the datapoints, and the solution is forgotten.
+        """
         self.check_feedback(data.feedback)
         if data.num_covariates not in (0, self.num_covariates):
             raise UnsupportedFeedbackError(
@@ -425,7 +437,11 @@ class UtilityModel(Model, FantasizeMixin):
         return new
 
     def _copy_with(self, data: TrainingSet) -> Self:
-        """Copies the model with other data, and its own modules and parameters."""
+        """Copies the model with other data, and copies of modules and parameters.
+
+        The copy is in the same mode and has no solution yet. Data, engine and all else
+        is shared, for nobody changes these in place.
+        """
         # Modules, parameters and buffers are in dicts of PyTorch: these are copied.
         shared = {
             id(part): part
@@ -441,7 +457,10 @@ class UtilityModel(Model, FantasizeMixin):
         return new.train(self.training)
 
     def _go_on_from(self, before: Self, new_data: TrainingSet) -> None:
-        """Takes over what is known of the model that was given more answers."""
+        """Starts this copy where the model ``before`` it ended; by default, anew.
+
+        ``new_data`` are what the copy has more than it.
+        """
 
     def with_feedback(self, feedback: Sequence[Feedback]) -> Self:
         """Copies the model with other answers about the same points.
@@ -539,6 +558,7 @@ class UtilityModel(Model, FantasizeMixin):
         return len(self.batch_shape)
 
     def __setattr__(self, name: str, value: Any) -> None:
+        """Sets an attribute; another engine or module forgets the solution."""
         super().__setattr__(name, value)
         if name == "engine" or isinstance(value, Module):
             # Another engine has another solution, and other sites to start from. Other
@@ -562,6 +582,7 @@ class UtilityModel(Model, FantasizeMixin):
 
     @property
     def _distinct(self) -> DistinctPoints | None:
+        """The distinct datapoints; None where all are, or where each has a gradient."""
         # Copies of one point have a gradient each.
         if self._data is None or self._is_differentiated:
             return None
@@ -573,19 +594,28 @@ class UtilityModel(Model, FantasizeMixin):
         return self.datapoints is not None and self.datapoints.requires_grad
 
     def _state(self) -> list[Tensor]:
-        """Lists hyper-parameters, and what the input transform has learned."""
+        """Lists what a solution depends on beside data: it is kept until this changes.
+
+        They are hyper-parameters and what the input transform has learned, detached.
+        """
         transform = getattr(self, "input_transform", None)
         learned = () if transform is None else transform.buffers()
         return [t.detach() for t in (*self.parameters(), *learned)]
 
     def transformed_points(self) -> Tensor:
-        """Returns the distinct training inputs, transformed, with the user's graph."""
+        """Returns the distinct training inputs, transformed, with the user's graph.
+
+        These are the points of the prior and of the factors, ``batch_shape x n x d``.
+        """
         # All of them: a transform that learns from the data counts duplicates.
         points = self._transformed_datapoints()
         return points if self._distinct is None else points[self._distinct.first]
 
     def _transformed_datapoints(self) -> Tensor:
-        """Returns all training inputs, transformed, with the user's graph."""
+        """Returns all training inputs, transformed, with the user's graph.
+
+        In train mode a transform that learns from data does so here.
+        """
         datapoints = cast("Tensor", self.datapoints)
         if not self._has_transformed_inputs:
             return self.transform_inputs(datapoints)
@@ -607,7 +637,11 @@ class UtilityModel(Model, FantasizeMixin):
 
 
 def at_raters(X: Tensor, raters: Tensor) -> Tensor:
-    """Repeats every stimulus for each rater, ``batch_shape x (q R) x (d + r)``."""
+    """Repeats every stimulus for each rater, ``batch_shape x (q R) x (d + r)``.
+
+    All raters of the first stimulus come first, and so on: callers split the ``q R``
+    into ``q x R``. The raters' columns stand behind the stimulus.
+    """
     columns = rater_columns(raters).to(X)
     shape = (*X.shape[:-1], len(columns))
     stimuli = X.unsqueeze(-2).expand(*shape, X.shape[-1])
@@ -616,7 +650,7 @@ def at_raters(X: Tensor, raters: Tensor) -> Tensor:
 
 
 def rater_columns(raters: Tensor) -> Tensor:
-    """Returns the columns of each rater, ``R x r``, of these or of ``R`` numbers."""
+    """Returns the columns of each rater, ``R x r``; numbers, ``R``, are one column."""
     if not isinstance(raters, Tensor):
         raise FeedbackError(
             f"raters is a {type(raters).__name__}; give a tensor, such as "
@@ -642,9 +676,10 @@ class DerivedModel(Model):
         """Makes a posterior of moments of utilities or their linear combinations."""
 
     def of_own_points(self, marks: Tensor) -> Tensor:
-        """Translates booleans of the other model's points, ``batch_shape x n``.
+        """Translates booleans of the other model's points to those of its own points.
 
-        Those of its own points are the same, unless a subclass says how they differ.
+        For instance which of them somebody was shown, ``batch_shape x n``. Both have
+        the same points, unless a subclass says how they differ.
         """
         return marks
 
