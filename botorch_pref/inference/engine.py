@@ -42,7 +42,9 @@ def in_double(value: Any) -> Any:
     """Converts every number to double precision, in which engines compute.
 
     Single precision has too few digits for answers that are more precise than the
-    prior. Solutions are given back in the precision of their prior, with gradients.
+    prior; solutions are returned in the precision of their prior. Takes tensors and
+    tuples, lists, factors and data classes of them; anything else comes back as it is.
+    What is converted is a copy, with its graph: nothing changes in place.
     """
     if isinstance(value, Tensor):
         is_double = value.dtype is torch.float64 or not value.is_floating_point()
@@ -55,6 +57,7 @@ def in_double(value: Any) -> Any:
     converted = {name: in_double(part) for name, part in vars(value).items()}
     if all(part is getattr(value, name) for name, part in converted.items()):
         return value
+    # With `vars`: frozen classes too, and what cached properties have computed.
     twin = copy(value)
     for name, part in converted.items():
         object.__setattr__(twin, name, part)
@@ -105,9 +108,11 @@ _ROUNDINGS = 64
 
 
 def check_semidefinite(covar: Tensor) -> None:
-    """Raises a ``PrecisionError`` where rounding alone makes no such eigenvalues.
+    """Raises a ``PrecisionError`` where a kernel is not positive semi-definite.
 
-    For what an engine could not factor: it costs the eigenvalues.
+    A prior covariance, ``batch_shape x n x n``, of such a kernel has an eigenvalue
+    below zero by more than rounding. It is called for what an engine could not factor,
+    to tell the user why, and costs the eigenvalues.
     """
     eigenvalues = torch.linalg.eigvalsh(covar)
     lowest, highest = eigenvalues[..., 0], eigenvalues[..., -1]
@@ -228,7 +233,10 @@ class WarmStart:
         return self
 
     def followed_by(self, sources: RowSources, further: Sites) -> Self:
-        """Joins the starts of earlier and of further answers to one of all."""
+        """Joins the sites of earlier and of further answers to those of all rows.
+
+        Sites that go to one row add up.
+        """
         before = self.sites
         precision = carry_rows(sources, before.precision, further.precision, False)
         shift = carry_rows(sources, before.shift, further.shift, True)
@@ -256,10 +264,13 @@ def row_sources(
     after: SparseDesign,
     kinds: tuple[Tensor, Tensor, Tensor] | None = None,
 ) -> RowSources:
-    """Finds the places of rows: equal ones go to one, others keep their order.
+    """Finds where rows of earlier and of further answers are among the rows of all.
 
-    All are rows about all points; rows with different labels of ``kinds`` are not
-    equal.
+    A model with further answers carries the sites of both there, to start from. The
+    three designs are about the same points, all of them. Rows are equal up to their
+    sign and if their labels are, one tensor of ``kinds`` for each design; where several
+    rows of ``after`` are equal, those of the answers go to them one by one, in their
+    order.
     """
     all_rows = stack_rows([before, further, after])
     label = None if kinds is None else torch.cat(kinds)
@@ -276,10 +287,12 @@ def row_sources(
         torch.searchsorted(ordered.contiguous(), answer_groups, right=right)
         for right in (False, True)
     )
-    # Rows that are not one stay in their order.
+    # The first of equal answers goes to the first equal row, the second to the second,
+    # and any more to the last.
     place = start + _rank(answer_groups).minimum((end - start - 1).clamp_min(0))
     place = order.gather(-1, place.clamp_max(after.num_rows - 1))
     places = torch.where(end > start, place, after.num_rows)
+    # With a place more, for rows that have none.
     full = torch.cat([sign[..., count:], sign[..., :1]], dim=-1)
     num_sources = torch.zeros_like(full, dtype=torch.long)
     num_sources = num_sources.scatter_add(-1, places, torch.ones_like(places))
@@ -305,7 +318,12 @@ def _rank(values: Tensor) -> Tensor:
 def carry_rows(
     sources: RowSources, before: Tensor, further: Tensor, signed: bool
 ) -> Tensor:
-    """Sums values of earlier and further rows, ``signed`` or not, to those of all."""
+    """Sums values of earlier and further rows, ``signed`` or not, to those of all.
+
+    Signed values, as shifts and observed values are, change their sign with their row;
+    precisions do not. ``before`` is ``batch_shape x m``, ``further`` ``batch_shape x
+    m'``; rows without a source get 0, and what has no place is left out.
+    """
     values = join_rows([before, further])
     values = values * sources.sign if signed else values
     batch = torch.broadcast_shapes(values.shape[:-1], sources.batch_shape)
@@ -317,6 +335,7 @@ def carry_rows(
 def cross_covariance(kernel: Kernel, x: Tensor, points: Tensor) -> Tensor:
     """Computes ``K(x, X)``, ``batch_shape x q x n``, of all t-batches at once."""
     if points.dim() == 2 and not kernel.batch_shape:
+        # One product with all points, which are not repeated for each t-batch.
         flat = dense_covariance(kernel, x.reshape(-1, x.shape[-1]), points)
         return flat.reshape(*x.shape[:-1], points.shape[-2])
     return dense_covariance(kernel, x, points)
@@ -352,6 +371,10 @@ def conditioned(
     prior_mean: Tensor, prior_covariance: Tensor, k: Tensor, terms: PosteriorTerms
 ) -> Moments:
     """Computes the posterior moments of some values from their prior moments.
+
+    The mean is ``prior_mean + k w``, with a row for each draw of ``w``; the covariance
+    is ``prior_covariance - (k Q)(k Q)' + (k P)(k P)' - k dM k'``, with the `weights`,
+    `root`, `widening` and `precision_change` of ``terms``, the last zero in value.
 
     Args:
         prior_mean: ``batch_shape x q``.
@@ -470,7 +493,11 @@ class Solution(ABC, Generic[TermsT]):
 
 
 def not_finite(log_evidence: Tensor | None, weights: Tensor | None) -> tuple[str, ...]:
-    """Writes a sentence on an evidence or weights that are no numbers."""
+    """Writes a sentence on an evidence or weights that are no numbers, if they are.
+
+    It is one of :attr:`Solution.failures`, which users are warned of; empty where all
+    are finite. None is not looked at.
+    """
     advice = "Check for extreme hyper-parameters, or use double precision."
     if log_evidence is not None and not bool(log_evidence.isfinite().all()):
         values = [float(value) for value in log_evidence.detach().flatten()[:3]]
@@ -558,6 +585,10 @@ class SolutionCache(Generic[SolutionT]):
     def __init__(
         self, start: WarmStart | None = None, state: Sequence[Tensor] = ()
     ) -> None:
+        """Begins without a solution, with a start for what is asked first.
+
+        ``state`` are the hyper-parameters and buffers for which that start was found.
+        """
         self.start = start
         self.state = tuple(state)
         self.modules: tuple[object, ...] = ()
@@ -585,7 +616,12 @@ class SolutionCache(Generic[SolutionT]):
         state: Sequence[Tensor],
         solve: Callable[[WarmStart | None], SolutionT],
     ) -> SolutionT:
-        """Returns the solution for modules and their state, solved anew for others."""
+        """Returns the last solution, or solves anew if modules or their state changed.
+
+        Modules are compared by identity, and their state, parameters and buffers, by
+        value. ``solve`` takes a start: that of the last solution, with no more than its
+        sites where the state has changed.
+        """
         unchanged, modules = _equal(state, self.state), tuple(modules)
         if self.solution is not None:
             known_modules = self.modules
@@ -597,11 +633,13 @@ class SolutionCache(Generic[SolutionT]):
         start = self.start
         if start is not None and not unchanged:
             start = start.at_other_parameters()
-        # Who asks in inference mode is not the last one who asks.
+        # Neither a graph nor inference mode of this caller may stay with the solution,
+        # which later callers share.
         with torch.inference_mode(False), torch.no_grad():
             solution = solve(start)
         self.solution, self.tangent = solution, None
         self.start = solution.warm_start()
+        # Clones: optimisers change parameters in place.
         self.state, self.modules = tuple(t.clone() for t in state), modules
         return solution
 

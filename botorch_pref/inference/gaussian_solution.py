@@ -69,7 +69,8 @@ def with_gradient_of(value: Tensor, surrogate: Callable[[], Tensor]) -> Tensor:
     At an optimum or a fixed point the derivative of the evidence in the
     hyper-parameters is known in closed form (implicit differentiation), so that nothing
     that led there has to be recorded: it enters as the derivative of a linear form,
-    which is made where gradients are wanted.
+    which is made only where gradients are wanted. The form's own value does not count,
+    and its second derivative, which is not the evidence's, is an error.
     """
     if not torch.is_grad_enabled():
         return value
@@ -102,10 +103,11 @@ def prior_form(
 ) -> Tensor:
     r"""Returns zero, with the gradient of an evidence in its prior, ``batch_shape``.
 
-    It is the gradient of the linear form
-    :math:`\frac12 \langle (w + 2q) w' - A' W A, dK \rangle + (w + q)' dm` with the
-    weights ``w`` and the pull ``q`` of :class:`GaussianSolution`,
-    ``batch_shape x n``.
+    That is the gradient of :math:`\frac12 \langle (w + 2q) w' - A' W A, dK \rangle + (w
+    + q)' dm` in the covariance ``K`` and the mean ``m`` of the points. ``w`` are the
+    ``weights`` of the points, ``batch_shape x n``, and :math:`A' W A` is
+    ``posterior.precision()``. The ``pull`` ``q`` is there for engines whose evidence is
+    not stationary at their solution, as Laplace's; others have 0.
     """
     with torch.no_grad():
         outer = (weights + 2 * pull).unsqueeze(-1), weights.unsqueeze(-2)
@@ -121,14 +123,18 @@ class _PriorForm(Function):
     def forward(
         ctx: Any, covar: Tensor, mean: Tensor, lacking: Tensor, pull: Tensor
     ) -> Tensor:
-        """Returns zeros of the batch."""
+        """Returns zeros of the batch, and stores what the gradient is made of.
+
+        ``lacking`` is ``A' W A - (w + 2 q) w'``, minus twice the gradient in ``covar``,
+        and ``pull`` is ``w + q``, that in ``mean``.
+        """
         ctx.save_for_backward(lacking, pull)
         ctx.shapes = covar.shape, mean.shape
         return pull.new_zeros(pull.shape[:-1])
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        """Multiplies the gradients in prior covariance and mean."""
+        """Multiplies the gradients in prior covariance and mean by that of the form."""
         lacking, pull = ctx.saved_tensors
         of_covar, of_mean = ctx.shapes
         in_covar = (-0.5 * gradient)[..., None, None] * lacking
@@ -170,27 +176,37 @@ def site_equations(
     posterior: SitePosterior,
     mean: Tensor,
     nu: Tensor,
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, Tensor]:
     """Linearises sites that depend on moments, which the sites move in turn.
 
-    The ``derivatives`` take means, variances and sites.
+    Changes ``ds`` of the sites, precisions before shifts, solve ``M ds = D b``, where
+    ``b`` are the changes of means and variances of the rows, ``2 m`` long, that the
+    prior makes while sites stay. With ``D`` and ``E`` the derivatives of new sites in
+    moments and in former sites, ``M`` is the identity less ``E`` and less ``D`` times
+    what sites do to the moments.
+
+    Args:
+        derivatives: ``D`` and ``E`` of means, variances and sites, or None for ``E``.
+        posterior: That of the sites.
+        mean: The posterior means of the rows, ``batch_shape x m``.
+        nu: The shifts of the sites, ``batch_shape x m``.
 
     Returns:
-        The posterior covariance of the rows, ``M`` and ``D`` of the ``2 m`` equations
-        ``M dz = D b``, with the change ``b`` of the moments while sites stay.
+        ``M`` and ``D``, each ``batch_shape x 2 m x 2 m``.
     """
     eye = torch.eye(mean.shape[-1], dtype=mean.dtype, device=mean.device)
     covariance = posterior.covariance_times(eye)
     sites = torch.cat(torch.broadcast_tensors(posterior.tau, nu), dim=-1)
     of_moments, of_sites = derivatives(mean, posterior.variance(), sites)
-    # By way of the moments, which the sites move.
+    # By way of the moments: sites move means by covariance (dnu - mean dtau), and
+    # variances by minus the squared covariances times dtau.
     in_mean, in_variance = of_moments.chunk(2, dim=-1)
     by_shift = in_mean @ covariance
     by_precision = -by_shift * mean.unsqueeze(-2) - in_variance @ covariance.square()
     feedback = torch.cat([by_precision, by_shift], dim=-1)
     if of_sites is not None:
         feedback = feedback + of_sites
-    return covariance, plus_identity(-feedback), of_moments
+    return plus_identity(-feedback), of_moments
 
 
 def implicit_tangent(
@@ -199,8 +215,12 @@ def implicit_tangent(
     mean: Tensor,
     nu: Tensor,
 ) -> SiteTangent:
-    """Makes the tangent of sites by their :func:`site_equations`, solved once."""
-    _, equations, of_moments = site_equations(derivatives, posterior, mean, nu)
+    """Makes the tangent of sites by their :func:`site_equations`, solved once.
+
+    It takes changes of means and variances of rows that the prior makes while sites
+    stay, and gives the change of the sites. Arguments are those of the equations.
+    """
+    equations, of_moments = site_equations(derivatives, posterior, mean, nu)
     change = torch.linalg.solve(equations, of_moments)
 
     def moved(of_mean: Tensor, of_variance: Tensor) -> SiteChange:
@@ -214,7 +234,10 @@ def implicit_tangent(
 def matching_sites(cavity_mean: Tensor, tilted: TiltedMoments) -> Tensor:
     """Computes sites that give cavities the tilted moments, ``batch_shape x 2 m``.
 
-    Here and below, sites of ``m`` rows are their precisions before their shifts.
+    With derivatives ``d`` and ``e`` of the log partition in the cavity mean and the
+    ratio ``q = 1 + e s`` of tilted to cavity variance, the precision is ``-e / q`` and
+    the shift ``(d - e cavity_mean) / q``. Here and below, sites of ``m`` rows are their
+    precisions before their shifts.
     """
     _, first, second, shrink = tilted
     shift = torch.addcmul(first, second, cavity_mean, value=-1.0)
@@ -239,6 +262,7 @@ def site_slopes(
         cavity_ratio = 1 - tau * variance
         cavity = (mean - variance * nu) / cavity_ratio
         new = matching_sites(cavity, tilted(cavity, variance / cavity_ratio, *extras))
+        # Rows depend on nothing of others: the gradient of a sum has that of each.
         of_both = [
             torch.autograd.grad(part.sum(), leaves, retain_graph=True)
             for part in new.chunk(2, dim=-1)
@@ -258,7 +282,12 @@ def matching_derivatives(
     _: Tensor,
     sites: Tensor,
 ) -> Derivatives:
-    """Arranges the :func:`site_slopes` as matrices."""
+    """Differentiates matching sites of EP as matrices, for :func:`site_equations`.
+
+    The first has the derivatives in means and variances of rows, the second those in
+    the former sites, each ``batch_shape x 2 m x 2 m`` of four diagonal blocks. The
+    ``variance`` is no less than its rounding error and replaces that of the equations.
+    """
     arguments = mean, variance, *sites.chunk(2, dim=-1)
     slopes = site_slopes(factors.tilted, resolved, *arguments)
     columns = [torch.cat([*map(torch.diag_embed, slope)], dim=-2) for slope in slopes]
@@ -271,7 +300,11 @@ _TOLERANCE, _DISAGREEMENT, _MOST_PRODUCTS = 1e-11, 1e-6, 1000
 
 
 def pulled_back(slopes: Sequence[Slopes], pull: Tensor) -> list[Tensor]:
-    """Sums pulls at sites, ``batch_shape x 2 m``, to those at what the sites see."""
+    """Turns a gradient in sites, ``batch_shape x 2 m``, to those in their arguments.
+
+    It is the chain rule by the :func:`site_slopes`: a gradient, ``batch_shape x m``,
+    for each quantity of ``slopes``, of which the sites are functions row by row.
+    """
     at_precision, at_shift = pull.chunk(2, dim=-1)
     return [a * at_precision + b * at_shift for a, b in slopes]
 
@@ -284,7 +317,9 @@ def site_adjoint(
     scale: Tensor,
     gradient: Tensor,
 ) -> Tensor:
-    r"""Solves the transpose of the :func:`site_equations` by products with it alone.
+    """Solves the transpose of the :func:`site_equations` by products with it alone.
+
+    So a function of the sites is differentiated, without a matrix of rows by rows.
 
     Args:
         slopes: The :func:`site_slopes`, of which the first four count.
@@ -294,12 +329,14 @@ def site_adjoint(
         gradient: ``b``, that of a function in the sites, ``batch_shape x 2 m``.
 
     Returns:
-        :math:`p = F' p + b` with the derivatives ``F`` of new sites in former ones. It
-        warns where rounding leaves no such ``p``.
+        :math:`p = F' p + b` with the derivatives ``F`` of new sites in former ones,
+        also by way of the moments that these move. It warns where rounding leaves no
+        such ``p``.
     """
     squared = posterior.squared_covariance()
 
     def lacking(scaled: Tensor) -> Tensor:
+        """Computes ``(p - F' p) / scale`` of ``p = scale * scaled``."""
         at_mean, at_variance, *at_sites = pulled_back(slopes[:4], scale * scaled)
         moved = posterior.mean(at_mean)
         by_precision = -mean * moved - squared(at_variance) + at_sites[0]
@@ -382,7 +419,7 @@ class GaussianSolution(Solution[PosteriorTerms]):
 
     @cached_property
     def terms(self) -> PosteriorTerms:
-        """See base class."""
+        """The weights ``w`` and roots ``Q`` and ``P`` that prediction needs."""
         like, widening = self.prior.covar, self.factor.widening()
         return PosteriorTerms(
             self.prior.points,
@@ -392,7 +429,10 @@ class GaussianSolution(Solution[PosteriorTerms]):
         )
 
     def row_means(self, mean: Tensor) -> Tensor:
-        """Computes posterior means of rows, ``batch_shape x m``, by the points'."""
+        """Computes posterior means of rows, ``batch_shape x m``, at these sites.
+
+        ``mean`` is the prior mean of the points, ``batch_shape x n``.
+        """
         prior = self.factor.rows.apply(mean)
         return prior + self.factor.mean(self.sites.shift - self.factor.tau * prior)
 
@@ -439,7 +479,7 @@ class GaussianSolution(Solution[PosteriorTerms]):
 
     @property
     def failures(self) -> tuple[str, ...]:
-        """See base class."""
+        """Sentences on unfinished iterations, lost digits and infinite numbers."""
         text = (
             f"did not converge: after {self.iterations} iterations the residual is "
             f"{self.residual:.1e} posterior standard deviations. Check for extreme "
@@ -460,7 +500,7 @@ class GaussianSolution(Solution[PosteriorTerms]):
         return GaussianTangent(mean, self)
 
     def warm_start(self, further: FurtherAnswers | None = None) -> WarmStart:
-        """See base class."""
+        """Makes the start of a later solve: these sites and further answers' first."""
         start = WarmStart(self.sites)
         if further is None:
             return start
@@ -476,6 +516,12 @@ class GaussianTangent:
     """
 
     def __init__(self, mean: Tensor, solution: GaussianSolution) -> None:
+        """Computes the coefficients of the tangent, which are constants.
+
+        ``influence`` is ``S = (I - Sigma T) A``, from prior means of points to
+        posterior means of rows, ``precision`` is ``A' W A``. ``mean`` is the prior mean
+        of the points, ``batch_shape x n``.
+        """
         factor = solution.factor
         self.weights, self.precision = solution.weights, factor.precision()
         self.tau, self.nu = factor.tau, solution.sites.shift
@@ -489,12 +535,18 @@ class GaussianTangent:
         return TermsChange(*(part.to(prior.covar) for part in change))
 
     def with_sites(self, covar: Tensor, mean: Tensor) -> tuple[TermsChange, SiteChange]:
-        """Computes the change of the posterior and that of its sites, in double."""
+        """Computes the change of the posterior and that of its sites, in double.
+
+        They are zero in value, and linear in the prior covariance and mean of the
+        points, of which they carry the derivatives.
+        """
+        # dK and dm; then dm + dK w, and diag(S dK S') of the rows.
         covar, mean = covar - covar.detach(), mean - mean.detach()
         s, precision = self.influence, self.precision
         moved = mean.unsqueeze(-1) + covar @ self.weights.unsqueeze(-1)
         of_variance = ((s @ covar) * s).sum(-1)
         sites = self.site_change((s @ moved).squeeze(-1), of_variance)
+        # dw = S' force - M (dm + dK w), and dM = S' diag(dtau) S - M dK M.
         weights = s.mT @ sites.force.unsqueeze(-1) - precision @ moved
         spread = s.mT @ (sites.precision.unsqueeze(-1) * s)
         change = TermsChange(weights, spread - precision @ covar @ precision)
