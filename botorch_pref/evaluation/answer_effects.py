@@ -42,7 +42,15 @@ class PositionBias(NamedTuple):
 
 
 def position_bias(model: Any, level: float) -> PositionBias:
-    """Computes the weight of a model's only covariate, 1 where a winner was first."""
+    """Computes how much being first adds to the utility of an option.
+
+    It is the weight of the only covariate of a model, 1 where a winner was first and -1
+    where it was second.
+
+    Args:
+        model: Fitted, or an ensemble, whose shares are averaged.
+        level: Probability of the intervals.
+    """
     with torch.no_grad():
         ends = torch.cat(central_interval(model.covariate_posterior(), level))
         # Parameters of an ensemble come last.
@@ -68,7 +76,7 @@ def effect_table(
     half: Tensor,
     won: WinProbability,
 ) -> DataFrame:
-    """Makes a table of effects, ``utility``, ``lower`` and ``upper``, and as shares.
+    """Makes a table of what effects add to utilities, and of the duels that this wins.
 
     Args:
         names: Of the effects, ``k``.
@@ -147,6 +155,8 @@ def typical_controls(names: Sequence[Hashable], answers: DataFrame) -> Tensor:
     typical = torch.zeros(len(names), 0, dtype=torch.double)
     for column in control_columns(answers):
         more = weights * answers[column].to_numpy(float)
+        # Answers say nothing of the level of values. Of all solutions this is the
+        # smallest, with a mean of 0 in each group that answers connect.
         value = torch.from_numpy(lsqr(design, more, atol=1e-9, btol=1e-9)[0])
         scale = value.square().mean().sqrt().clamp_min(_LEAST_SPREAD)
         typical = torch.cat([typical, (value / scale).unsqueeze(-1)], dim=-1)

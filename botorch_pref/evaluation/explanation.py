@@ -71,6 +71,7 @@ def feature_effect(
     drawn = torch.randint(len(datapoints), (num_background,), generator=generator)
     X = datapoints[drawn].expand(num_values, -1, -1).clone()
     X[..., feature] = values[:, None]
+    # A row for each value: the mean of its points less that of the first value's.
     averaging = torch.eye(num_values).to(X) - torch.eye(num_values).to(X)[0]
     contrast = (averaging / num_background).repeat_interleave(num_background, dim=-1)
     with torch.no_grad():
@@ -193,6 +194,7 @@ def evidence_profile(
         )
     model = deepcopy(model)
     module, name, raw = _find(model, parameter)
+    # Its prior is found by a gradient; then the fits are to leave it alone.
     raw.requires_grad_(True)
     _drop_priors(model, raw if priors else None)
     raw.requires_grad_(False)
@@ -206,12 +208,18 @@ def evidence_profile(
             log_evidence[step] = _maximum(model)
             if step == start:
                 state = deepcopy(model.state_dict())
+        # Downwards the fits begin where the first one ended, not at the largest value.
         model.load_state_dict(state)
     return EvidenceProfile(parameter, values.detach(), log_evidence, priors)
 
 
 def _find(model: PreferenceGP, parameter: str) -> tuple[Module, str, Parameter]:
-    """Finds a scalar parameter: its module, its name and its raw value."""
+    """Finds a scalar parameter of a model by its dotted name.
+
+    Returns:
+        The module that has it, its name there, by which its natural value is set, and
+        the raw parameter that is learned.
+    """
     path, _, name = parameter.rpartition(".")
     raw_name = f"{path}.raw_{name}".lstrip(".")
     raw = dict(model.named_parameters()).get(raw_name)
@@ -245,7 +253,10 @@ def _is_of(value: Tensor, parameter: Parameter) -> bool:
 
 
 def _maximum(model: PreferenceGP) -> Tensor:
-    """Maximises the objective over all learned parameters."""
+    """Fits all learned parameters in place, and returns the largest objective, in nats.
+
+    It is the log evidence, plus the log priors that the model still has.
+    """
     mll = PreferenceMarginalLogLikelihood(model.likelihood, model)
     if any(p.requires_grad for p in model.parameters()):
         fit_gpytorch_mll(mll)
@@ -276,7 +287,8 @@ class Dimension:
     def values(self, number: int, own: Any = None) -> list[Any]:
         """Lists the choices, or a number of values evenly on the scale, with the ends.
 
-        The value ``own`` takes the place of those next to it.
+        The value ``own``, such as that of a design whose effects are shown, is among
+        them instead of those that lie next to it. Values increase.
         """
         if self.choices:
             return [*self.choices]
@@ -333,9 +345,12 @@ class Designs:
         level: float,
         reference: Mapping[str, Any] | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Computes utilities, or differences to a reference, and their intervals.
+        """Computes utilities of designs, or differences to a reference's, for figures.
 
-        They are NaN where the search space does not have a design.
+        Returns:
+            Means, and the lower and upper ends of intervals of probability ``level``,
+            one a design. They are NaN where the search space does not have a design,
+            and 0 where it is the reference.
         """
         allowed = torch.tensor([self.is_allowed(design) for design in designs])
         estimates = torch.full((3, len(designs)), torch.nan, dtype=torch.float64)

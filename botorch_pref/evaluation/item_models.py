@@ -113,7 +113,10 @@ def ranking_size(
 
 
 def _is_crowd(answers: DataFrame) -> bool:
-    """Tells whether answers are duels of raters, with whom a crowd is faster."""
+    """Tells whether answers are duels of raters that `CrowdPreferenceGP` can hold.
+
+    It is then faster than a dense model.
+    """
     if RATER not in answers.columns:
         return False
     if CHOICE in answers.columns and answers[CHOICE].notna().any():
@@ -123,14 +126,18 @@ def _is_crowd(answers: DataFrame) -> bool:
 
 
 def _num_shared(answers: DataFrame) -> int:
-    """Counts the items, in each category, that raters share."""
+    """Counts items, once in each category: points of what a crowd's raters share."""
     ends = (answers[WINNER], answers[LOSER])
     groups = [answers[CATEGORY]] if CATEGORY in answers.columns else []
     return len({pair for end in ends for pair in zip(end, *groups, strict=True)})
 
 
 def _crowd_minutes(answers: DataFrame) -> float:
-    """Estimates the minutes of a crowd's fit, by its matrices."""
+    """Estimates the minutes of a crowd's fit, by the entries that its matrices have.
+
+    These are of the items that raters share, of these by answers, and of the answers of
+    each rater, whose sizes are cubed as in decompositions.
+    """
     blocks = answers.groupby(RATER).size().to_numpy(float)
     count = _num_shared(answers)
     of_items, of_rows = 2e-10 * count**3, 1.5e-8 * count * len(answers)
@@ -138,9 +145,13 @@ def _crowd_minutes(answers: DataFrame) -> float:
 
 
 def item_kernel(num_features: int, num_columns: int) -> Kernel:
-    """Makes the kernel of features, if there are some, and of what stands behind them.
+    """Makes the kernel of items: of features, if there are some, and of what is behind.
 
-    This is what items have of controls by and large, and the one-hot ids.
+    Behind features stand what items have of controls by and large, and one-hot ids.
+
+    Args:
+        num_features: Of the first columns.
+        num_columns: Of all.
     """
     # The linear kernel of one-hot ids is the identity, with a variance. Its prior is
     # that of the models' output scale: few answers say nothing of a scale. Beside

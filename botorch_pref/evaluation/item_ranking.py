@@ -144,6 +144,7 @@ class ItemRanking:
                 f"No answer is of the rater {rater!r} in the category {category!r}; "
                 "leave one out."
             )
+        # Categories and raters with answers, in the order of points' last columns.
         groups = zip(*(about[noun].map(place) for noun, place in columns), strict=True)
         return GroupUtility(self.model, torch.tensor(sorted({*groups})))
 
@@ -214,7 +215,14 @@ class ItemRanking:
     def _effects(
         self, names: Sequence[Hashable], sums: Tensor, level: float
     ) -> DataFrame:
-        """Makes the table of sums of the first weights of answers, ``k x w``."""
+        """Makes the table of what covariates of answers add, see `effect_table`.
+
+        Args:
+            names: Of the ``k`` effects.
+            sums: A row for each effect, the shares in it of the first ``w`` weights of
+                covariates, ``k x w``; further weights have no share.
+            level: Probability of the intervals.
+        """
         if not names:
             return effect_table([], torch.zeros(0), torch.zeros(0), torch.sigmoid)
         with torch.no_grad():
@@ -267,6 +275,7 @@ class ItemRanking:
         duels = decided_duels(scaled)
         rows = torch.tensor(are_repeated(duels))
         points, feedback = _biased_feedback(self.items, scaled)[:2]
+        # Pairs are the decided duels in the order of the table, so that rows fit both.
         chances = torch.zeros(0)
         for block in feedback:
             if isinstance(block, Comparisons) and block.pairs is not None:
@@ -280,7 +289,10 @@ class ItemRanking:
     def _chances(
         self, points: Tensor, pairs: Tensor, covariates: Tensor | None
     ) -> Tensor:
-        """Computes the probabilities that winners win, ties left out, at the means."""
+        """Computes the probabilities that winners win, ties left out, ``m``.
+
+        They are those at the posterior means of utilities and of weights of covariates.
+        """
         compared, places = pairs.unique(return_inverse=True)
         utilities = self._means(points[compared])[places]
         ahead = utilities[:, 0] - utilities[:, 1]
@@ -290,7 +302,10 @@ class ItemRanking:
         return share_of_equals(ahead, win_probability(self.model))
 
     def _means(self, points: Tensor) -> Tensor:
-        """Computes posterior means of utilities, rater by rater, ``n``."""
+        """Computes posterior means of utilities at points, ``n``, rater by rater.
+
+        Behind the features of an item a point has the numbers of category and rater.
+        """
         means, width = torch.empty(len(points)).to(points), self.items.points.shape[-1]
         groups, place = points[:, width:].unique(dim=0, return_inverse=True)
         for number, group in enumerate(groups):
@@ -377,7 +392,7 @@ def rank_items(
 def _ranked(
     answers: DataFrame, items: ItemTable, kind: RankingModel, reliability: bool
 ) -> ItemRanking:
-    """Fits the model of a kind to answers that it can take, and ranks items by it."""
+    """Fits the model of a kind to checked answers, and makes the ranking of it."""
     num_features = len(items.feature_names) if items.has_features else 0
     if not items.is_ids:
         items = items.with_ids()
@@ -406,7 +421,11 @@ def _ranked(
 def _fitted_models(
     kernel: Kernel, items: ItemTable, answers: DataFrame, reliability: bool
 ) -> tuple[EPPreferenceGP | LaplacePreferenceGP, LaplacePreferenceGP]:
-    """Fits the model of a ranking, and that whose evidence chooses the scales."""
+    """Fits the model of a ranking, and that whose evidence chooses the scales.
+
+    The first has the scales of the second. They are one model where there are choices:
+    expectation propagation does not take those of Plackett and Luce.
+    """
     points, feedback, raters = _biased_feedback(items, answers)
     width = items.points.shape[-1]
     has_categories = CATEGORY in answers.columns
@@ -451,14 +470,20 @@ def _fitted_crowd(
 
 
 def _weights_of(answers: DataFrame, raters: Sequence[Hashable]) -> RaterWeights | None:
-    """Makes weights of covariates of which the first may differ among raters."""
+    """Makes weights of covariates of which the first may differ among raters.
+
+    None where nobody was at home, or raters are not several: the model's are right.
+    """
     if not _are_biased(answers, raters):
         return None
     return RaterWeights(1 + len(control_columns(answers)), len(raters))
 
 
 def _in_units(answers: DataFrame) -> DataFrame:
-    """Answers whose controls are shares of the largest one: tokens may be millions."""
+    """Scales controls to shares of the largest one, for a first check of answers.
+
+    Containers refuse large covariates, and tokens may be millions.
+    """
     shares = {}
     for name in control_columns(answers):
         values = answers[name].astype(float)
@@ -468,17 +493,24 @@ def _in_units(answers: DataFrame) -> DataFrame:
 
 
 def _checked_answers(answers: DataFrame) -> DataFrame:
-    """Answers without features or raters, as `ItemTable.feedback` wants them."""
+    """Checks answers without features or raters, and adds the ties if they have none.
+
+    The checks are those of `ItemTable.feedback`.
+    """
     names = tuple(sorted({*answers[WINNER], *answers[LOSER]}, key=str))
     ItemTable(names, torch.zeros(len(names), 0), ()).feedback(_in_units(answers))
     return answers if TIE in answers.columns else answers.assign(**{TIE: False})
 
 
 def _merged(answers: DataFrame) -> DataFrame:
-    """Merges equal answers, with their counts, in the order of their texts."""
+    """Merges equal answers, with their counts, in the order of their texts.
+
+    So a ranking does not depend on the order of a table, nor on further columns, which
+    are left out.
+    """
     counted = answers if COUNT in answers.columns else answers.assign(**{COUNT: 1})
-    said = (WINNER, LOSER, TIE, RATER, CATEGORY, HOME, CHOICE)
-    columns = [name for name in said if name in counted.columns]
+    key_columns = (WINNER, LOSER, TIE, RATER, CATEGORY, HOME, CHOICE)
+    columns = [name for name in key_columns if name in counted.columns]
     columns += control_columns(answers)
     groups = counted.groupby(columns, sort=False, dropna=False, observed=True)
     merged = groups[COUNT].sum().reset_index()
@@ -521,8 +553,12 @@ def _with_typical_controls(
 def _above_mean(
     utility: PreferenceGP | GroupUtility, points: Tensor, level: float
 ) -> dict[str, Tensor]:
-    """Computes utilities above the mean of all items, with ends of intervals."""
+    """Computes utilities above the mean of all items, with ends of intervals.
+
+    Duels say nothing of the mean itself, which would make all intervals wide.
+    """
     mean, covariance = _moments(utility, points)
+    # Centred in rows and columns, it is that of differences to the mean.
     covariance = covariance - covariance.mean(0)
     deviation = (covariance - covariance.mean(-1, keepdim=True)).diagonal().sqrt()
     mean = mean - mean.mean()
@@ -533,7 +569,10 @@ def _above_mean(
 def _beside_the_first(
     utility: PreferenceGP | GroupUtility, points: Tensor, level: float
 ) -> dict[str, Tensor]:
-    """Computes differences to the first item, intervals, and chances to be positive."""
+    """Computes differences to the first item, intervals, and chances to be positive.
+
+    The points, ``n x d``, are those of items in the order of a board.
+    """
     mean, covariance = _moments(utility, points)
     variance = covariance.diagonal()
     variance = variance + variance[0] - 2 * covariance[0]
@@ -542,6 +581,7 @@ def _beside_the_first(
     deviation[0] = 0.0
     difference = mean - mean[0]
     half = _half_width(level) * deviation
+    # Of the first item it is 0 / 0, and nothing is better than itself.
     better = torch.special.ndtr(difference / deviation).nan_to_num(0.0)
     return {
         "difference": difference,

@@ -121,7 +121,11 @@ def leaderboard(
 def _drawn_ranks(
     model: Model, items: Tensor, num_samples: int, seed: int
 ) -> tuple[Tensor, Tensor]:
-    """Draws ranks jointly, ``S x n``, and computes chances to be best, ``n``."""
+    """Draws ranks jointly, ``S x n``, and computes chances to be best, ``n``.
+
+    Items at one point have one rank, below which as many ranks are empty as there are
+    further copies, and share their chance.
+    """
     distinct, item, copies = torch.unique(
         items, dim=0, return_inverse=True, return_counts=True
     )
@@ -130,6 +134,7 @@ def _drawn_ranks(
     utilities = utilities.reshape(-1, len(distinct))
     order = utilities.argsort(-1, descending=True)
     placed = copies[order]
+    # How many items, copies included, are above each place.
     above = placed.cumsum(-1) - placed
     ranks = 1 + torch.empty_like(above).scatter_(-1, order, above)
     best = (ranks == 1).to(items).mean(0) / copies
@@ -183,10 +188,12 @@ def _shared_ranks(mean: Tensor, resolution: Tensor) -> Tensor:
 
 
 def rank_interval(ranks: Tensor, level: float) -> tuple[Tensor, Tensor]:
-    """Finds the shortest runs of ranks with a share of draws, the likeliest of these.
+    """Finds intervals of ranks: the shortest runs that hold a share of the draws.
+
+    Of runs of one length it is the one that holds most.
 
     Args:
-        ranks: ``S x n``.
+        ranks: Draws of them, ``S x n``.
         level: The least share of draws that a run has.
 
     Returns:
@@ -194,7 +201,9 @@ def rank_interval(ranks: Tensor, level: float) -> tuple[Tensor, Tensor]:
     """
     ordered = ranks.mT.sort(-1).values.contiguous()
     number = math.ceil(level * len(ranks))
+    # Of all runs of so many draws in a row, in their order, the shortest.
     width = (ordered[:, number - 1 :] - ordered[:, : len(ranks) - number + 1]).amin(-1)
+    # How many draws a run of this length holds from each of them on.
     ends = torch.searchsorted(ordered, ordered + width.unsqueeze(-1), right=True)
     held = ends - torch.searchsorted(ordered, ordered)
     first = ordered.gather(-1, held.argmax(-1, keepdim=True)).squeeze(-1)
@@ -203,6 +212,8 @@ def rank_interval(ranks: Tensor, level: float) -> tuple[Tensor, Tensor]:
 
 def top_probability(utilities: Tensor, mean: Tensor, top: int) -> float:
     """Computes the probability that items of the largest means are the best ``top``.
+
+    They are, in whatever order, if each of them is above all others.
 
     Args:
         utilities: Draws, ``S x n``.

@@ -59,18 +59,28 @@ class ChoiceDesign:
         return self.counts[self.set_numbers]
 
     def probabilities(self, parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Computes probabilities of rows' options, ``R``, and logs of choices', ``m``.
+        """Computes how probable the options of all sets are: a softmax of utilities.
 
         The choice of a set has the value 0, beside which its rows say the others'.
+
+        Returns:
+            The probabilities of rows' options, which were not chosen, ``R``; and the
+            logarithms of those of the choices, ``m``.
         """
         values = self.rows @ parameters
+        # Less the largest one, so that no exponential overflows.
         highest = np.maximum(np.maximum.reduceat(values, self.starts), 0.0)
         weights = np.exp(values - highest[self.set_numbers])
         total = np.exp(-highest) + np.add.reduceat(weights, self.starts)
         return weights / total[self.set_numbers], -highest - np.log(total)
 
     def log_likelihood(self, parameters: np.ndarray) -> float:
-        """Computes the logarithm of the probability of all answers."""
+        """Computes the logarithm of the probability of all answers.
+
+        Each tie, whose two wins are rows, has the factor ``exp(2 t) - 1`` besides, of
+        the threshold ``t``. It is minus infinity where this is not positive, so that
+        Newton's method halves a step that leads there.
+        """
         threshold = parameters[-1]
         if self.num_ties and threshold <= 0:
             return -np.inf
@@ -90,7 +100,9 @@ class ChoiceDesign:
     def information(self, parameters: np.ndarray) -> csr_array:
         r"""Computes the negative Hessian of `log_likelihood`, ``p x p``.
 
-        It is :math:`\sum_s c_s B_s^\top (\operatorname{diag}(p_s) - p_s p_s^\top) B_s`.
+        It is :math:`\sum_s c_s B_s^\top (\operatorname{diag}(p_s) - p_s p_s^\top) B_s`
+        of the rows :math:`B_s`, their probabilities and the count of each set, and the
+        curvature of the ties' factor.
         """
         chances, _ = self.probabilities(parameters)
         means = self._mean_rows(chances)
@@ -101,14 +113,16 @@ class ChoiceDesign:
     def information_slope(
         self, parameters: np.ndarray, draws: np.ndarray
     ) -> np.ndarray:
-        r"""Estimates the gradient of ``log|H|`` by draws of ``N(0, H^-1)``.
+        r"""Estimates the gradient of ``log|H|`` in the parameters, by draws.
 
-        With the values :math:`u = B x` of a draw, it is the mean of
+        ``H`` is `information` plus a precision of the prior, which does not depend on
+        the parameters. With the values :math:`u = B x` of a draw of ``N(0, H^-1)``, and
+        their mean and variance under the probabilities of a set, it is the mean of
         :math:`B^\top (c\, p\, ((u - \bar u)^2 - \operatorname{Var}_p u))`.
 
         Args:
             parameters: ``p``, at which ``H`` is taken.
-            draws: ``p x S``.
+            draws: Of ``N(0, H^-1)``, ``p x S``.
 
         Returns:
             The gradient, ``p``.
@@ -120,6 +134,7 @@ class ChoiceDesign:
             mean = np.add.reduceat(chances * values, self.starts)
             squares = chances * np.square(values - mean[self.set_numbers])
             variance = np.add.reduceat(squares, self.starts)
+            # The choice, which has no row, has the value 0.
             variance += np.exp(log_choice) * np.square(mean)
             squares -= chances * variance[self.set_numbers]
             slope += self.rows.T @ (self.row_counts * squares)
@@ -164,13 +179,18 @@ class ChoiceDesign:
         )
 
     def _tie_curvature(self, parameters: np.ndarray) -> tuple[float, float]:
-        """Computes the second derivative of minus the ties' factor, and its slope."""
+        """Computes derivatives of minus the log of the ties' factor in the threshold.
+
+        They are the second one, part of `information`, and the third one; 0 without
+        ties, where the last parameter is something else.
+        """
         sinh, cosh = np.sinh(parameters[-1]), np.cosh(parameters[-1])
         if not self.num_ties:
             return 0.0, 0.0
         return self.num_ties / sinh**2, -2 * self.num_ties * cosh / sinh**3
 
     def _with_ties(self, matrix: csr_array, curvature: float) -> csr_array:
+        """Adds the curvature of the ties' factor in the threshold, the last entry."""
         if not self.num_ties:
             return matrix
         last = matrix.shape[0] - 1
@@ -214,7 +234,10 @@ class SparsePosterior(NamedTuple):
         return np.sqrt(variances[: len(weights)])
 
     def with_slopes(self, features: np.ndarray) -> SparsePosterior:
-        """Returns the posterior in which utilities have what slopes say of them.
+        """Returns the posterior of whole utilities in place of their first parts.
+
+        A fit has the utility of an item in two parts: one of its own, and its features
+        times slopes, which are parameters. Here the first ``n`` parameters are the sum.
 
         Args:
             features: Of the ``n`` items, ``n x k``; the parameters from ``n`` on are
@@ -224,6 +247,7 @@ class SparsePosterior(NamedTuple):
         block = coo_array(features)
         shifted = (block.row, block.col + count)
         slopes = csr_array((block.data, shifted), shape=(size, size))
+        # The inverse of the identity plus the slopes, whose square is zero.
         back = eye_array(size, format="csr") - slopes
         return self._replace(
             mean=self.mean + slopes @ self.mean,
@@ -261,12 +285,14 @@ class SparseLaplace:
     seed: int = 0
 
     def fit(self, design: ChoiceDesign) -> SparsePosterior:
-        """Fits the variance, then the posterior."""
+        """Fits the variance of utilities by the evidence, then their posterior."""
         parameters = np.zeros(design.rows.shape[1])
+        # A threshold of ties has to be positive.
         if design.num_ties:
             parameters[-1] = 0.5
 
         def slope(log_variance: float) -> float:
+            """Computes the slope of the evidence; each mode begins at the last one."""
             nonlocal parameters
             prior = self._prior(design, np.exp(log_variance))
             parameters = posterior_mode(design, prior, parameters)
@@ -290,13 +316,23 @@ class SparseLaplace:
     def _evidence_slope(
         self, design: ChoiceDesign, prior: np.ndarray, mode: np.ndarray
     ) -> float:
-        """Computes the derivative of the log evidence by the log of the variance."""
+        """Estimates the derivative of the log evidence by the log of the variance.
+
+        That of the log prior of the variance is added. With the mode ``m`` of the ``n``
+        utilities, the derivative at a fixed mode is
+        ``(m' m / v - n + tr(H^-1) / v) / 2``, with the trace over the utilities.
+
+        Args:
+            design: The answers.
+            prior: Precisions of the parameters, ``p``: first those of utilities.
+            mode: That of the posterior under this prior, ``p``.
+        """
         n, rate = design.num_utilities, prior[0]
         precision = _precision(design, prior, mode)
         draws = self._draws(design, prior, mode, precision, self.num_scale_samples)
         trace = rate * marginal_variances(precision, draws)[:n].sum()
         direct = 0.5 * (rate * mode[:n] @ mode[:n] - n + trace)
-        # The mode moves with the variance, and the precision with the mode.
+        # The mode moves with the variance, by H^-1 (m / v), and log|H| with the mode.
         pull = np.zeros((len(mode), 1))
         pull[:n, 0] = rate * mode[:n]
         motion = solve_precision(precision, pull, self.sample_tolerance)[:, 0]
@@ -311,9 +347,11 @@ class SparseLaplace:
         precision: csr_array,
         number: int,
     ) -> np.ndarray:
-        """Draws ``N(0, H^-1)``: solutions of noise of covariance ``H``, ``p x S``.
+        """Draws ``N(0, H^-1)``, ``p x number``, with the precision ``H``.
 
-        (Papandreou and Yuille 2010).
+        Draws of the covariance ``H`` are solved for by ``H`` (Papandreou and Yuille
+        2010). Each call has the same seed, so that the slope of the evidence is a
+        smooth function of the variance.
         """
         generator = np.random.default_rng(self.seed)
         blocks = []
@@ -379,7 +417,14 @@ def posterior_mode(
 
 
 def _falling_root(function: Callable[[float], float], tolerance: float) -> float:
-    """Finds where a function of a logarithm falls through zero, from 0 outwards."""
+    """Finds where a function of a logarithm falls through zero, from 0 outwards.
+
+    The derivative of an evidence does so at its maximum. Steps are factors of three.
+
+    Args:
+        function: Positive below the root and negative above it.
+        tolerance: Of the root.
+    """
     lower = upper = 0.0
     value = function(0.0)
     step = np.log(3.0) if value > 0 else -np.log(3.0)
@@ -401,7 +446,9 @@ def choice_design(
     is_duel: np.ndarray | None = None,
     num_ties: float = 0.0,
 ) -> ChoiceDesign:
-    """Makes the rows of choices.
+    """Makes the rows of choices: in each, the other option's value less the choice's.
+
+    The columns are the items, the covariates in their order, and the threshold.
 
     Args:
         winners: The chosen item of each row, ``R``.

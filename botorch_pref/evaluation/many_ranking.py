@@ -156,7 +156,10 @@ class ManyItemRanking:
     def next_pairs(
         self, number: int, names: Sequence[Hashable]
     ) -> list[tuple[Hashable, Hashable]]:
-        """Lists pairs whose answers say most, by draws, the most informative first.
+        """Lists pairs of items whose answers would say most of the utilities.
+
+        That is the mutual information, in nats, of an answer and the utilities by their
+        draws; the pair with the largest is the first.
 
         Args:
             number: Of pairs.
@@ -173,6 +176,7 @@ class ManyItemRanking:
             difference = utilities[row] - utilities[second[place]]
             won, lost = expit(difference - threshold), expit(-difference - threshold)
             chances = np.stack([won, lost, np.maximum(1 - won - lost, 0.0)])
+            # The entropy of the mean over draws, less the mean of entropies.
             nats = entr(chances.mean(-1)) - entr(chances).mean(-1)
             information[place] = nats.sum(0)
         best = np.argsort(-information, kind="stable")[:number]
@@ -221,7 +225,7 @@ def rank_many_items(
 
 
 def design_of_answers(names: tuple[Hashable, ...], answers: DataFrame) -> ChoiceDesign:
-    """Makes the rows of a table of different answers with counts.
+    """Makes the design of a fit from a table of different answers with counts.
 
     A tie is a win of either side, times a factor of the threshold (Rao and Kupper
     1967): its row comes twice, the second time the other way round.
@@ -239,6 +243,7 @@ def design_of_answers(names: tuple[Hashable, ...], answers: DataFrame) -> Choice
     sets = np.concatenate([sets, 2 * len(answers) + np.flatnonzero(tied)])
     order = np.argsort(sets, kind="stable")
     starts = np.flatnonzero(np.diff(sets[order], prepend=-1))
+    # Of winners over losers; rows have it of losers over winners.
     more = _covariates(names, answers)
     return choice_design(
         np.concatenate([winners, losers[tied]])[order],
@@ -256,8 +261,9 @@ def design_of_answers(names: tuple[Hashable, ...], answers: DataFrame) -> Choice
 def _covariates(names: tuple[Hashable, ...], answers: DataFrame) -> np.ndarray:
     """Computes how much more of each weighted covariate winners have, ``m x w``.
 
-    First comes what items have of controls by and large, then being at home, then the
-    controls of the answers.
+    First comes what items have of controls by and large, whose weights are slopes of
+    the utilities, then being at home, then the controls of the answers. Readers of the
+    posterior count on this order.
     """
     controls = control_columns(answers)
     columns = [answers[name].to_numpy(float) for name in controls]
@@ -283,7 +289,10 @@ def _places(
 
 
 def answer_groups(names: tuple[Hashable, ...], answers: DataFrame) -> np.ndarray:
-    """Numbers the groups of items that answers connect from 0, ``n``."""
+    """Numbers the groups of items that answers connect, from 0, ``n``.
+
+    Boards show them: only the prior compares items of two groups.
+    """
     ends = _places(names, answers)
     graph = coo_array((np.ones(len(answers)), ends), shape=(len(names), len(names)))
     return np.asarray(csgraph.connected_components(graph, directed=False)[1])
@@ -327,6 +336,7 @@ def field_win_rates(
         density = np.bincount(node, 1 - weight, num_nodes)
         density += np.bincount(node + 1, weight, num_nodes)
         won = fftconvolve(density, shares, mode="full")
+        # Place i is the sum over nodes j of their density times the share at gap i - j.
         won = won[num_nodes - 1 : 2 * num_nodes - 1]
         total += (1 - weight) * won[node] + weight * won[node + 1]
     # Less the half of each item against itself.

@@ -50,9 +50,13 @@ def connected_components(num_points: int, feedback: Sequence[Feedback]) -> Tenso
 
 
 def _edges(block: Feedback) -> Tensor:
-    """Lists edges between points of a block, ``2 x e``: a star for each answer."""
+    """Lists edges between the points that answers of a block join, ``2 x e``.
+
+    They are a star for each answer, from its first point to all of it.
+    """
     fields = [getattr(block, name) for name in block.index_fields]
     groups = [field.cpu() for field in fields if field is not None]
+    # Ratings are on one scale, which compares all points of theirs.
     if not block.relative:
         groups = [torch.cat([group.flatten() for group in groups]).unsqueeze(0)]
     ends = [(g[:, :1].expand_as(g), g) for g in groups if g.dim() == 2]
@@ -103,9 +107,17 @@ def answer_agreement(datapoints: Tensor, comparisons: Comparisons) -> AnswerAgre
 
 
 def _outcome_counts(point: Tensor, comparisons: Comparisons) -> Tensor:
-    """Counts of first, second and tie for each pair of points, ``num_pairs x 3``."""
+    """Counts the outcomes of each pair of points, ``num_pairs x 3``.
+
+    They are that the point of the smaller number won, that the other one did, and ties.
+
+    Args:
+        point: The number of each datapoint, the same for equal ones, ``n``.
+        comparisons: About the datapoints.
+    """
     fields = [getattr(comparisons, name) for name in comparisons.index_fields]
     rows = point[torch.cat(fields)]
+    # Winners stand first in pairs, which come before the ties.
     outcomes = (rows[:, 0] > rows[:, 1]).long()
     if comparisons.ties is not None:
         outcomes[-len(comparisons.ties) :] = 2
@@ -318,8 +330,19 @@ def path_maxima(
 ) -> tuple[Tensor, Tensor]:
     """Draws functions from a posterior, and finds the largest value of each in a box.
 
-    From the best of the ``m x d`` starts L-BFGS-B follows each function uphill. Returns
-    the functions' values at the points, ``num_paths x n``, and their largest values.
+    From the best of the ``m x d`` starts L-BFGS-B follows each function uphill.
+
+    Args:
+        model: With functions that BoTorch can draw; no ensemble.
+        points: Where values are wanted, too, ``n x d``.
+        starts: In the box, ``m x d``.
+        bounds: Of the box, ``2 x d``.
+        num_paths: Number of functions.
+        seed: Of the functions; the global random state stays as it is.
+
+    Returns:
+        The functions' values at the points, ``num_paths x n``, and their largest
+        values, ``num_paths``.
     """
     box = bounds.to(starts)
     # BoTorch draws features from torch's global generators, here seeded and restored.
@@ -485,7 +508,19 @@ def _advice_of_draws(
     confidence: float,
     gain_tolerance: float,
 ) -> StoppingAdvice:
-    """Advises by draws of the gain, of the range shown and of the chance of regret."""
+    """Advises by draws of the gain, of the range shown and of the chance of regret.
+
+    The levels are those of `stopping_advice`.
+
+    Args:
+        gain: By how much the best candidate exceeds the recommended point, in utility,
+            ``S`` draws, or ``S x M`` of an ensemble; so are the next two.
+        extent: The range of the utilities shown.
+        chance: That the person would prefer the best candidate.
+        tolerance: Of the chance.
+        confidence: From which the advice is to stop.
+        gain_tolerance: Of the gain, as a share of the range.
+    """
     unnoticed = float((chance < tolerance).double().mean())
     little = float((gain < gain_tolerance * extent).double().mean())
     # An ensemble's members count alike.
@@ -504,7 +539,7 @@ def _advice_of_draws(
 
 
 def _check_levels(tolerance: float, confidence: float, gain_tolerance: float) -> None:
-    """Checks the levels of an advice."""
+    """Checks levels; one half is the chance of regret where nobody could tell."""
     for name, value, lower_end in (
         ("tolerance", tolerance, 0.5),
         ("confidence", confidence, 0),
@@ -553,7 +588,21 @@ def _gains(
     num_draws: int,
     seed: int,
 ) -> tuple[Tensor, Tensor]:
-    """Draws the gain over the best point, and the range of the points seen."""
+    """Draws by how much the best candidate exceeds a point, and the range of others.
+
+    Args:
+        model: Of the utility.
+        best: The recommended point, ``1 x d``, which is a candidate, too.
+        candidates: ``n x d``, or starts of a search where there are bounds.
+        observed: Points whose utilities have the range, ``m x d``.
+        bounds: Of the box that is searched; None to compare candidates alone.
+        num_draws: Number of joint draws.
+        seed: Of the draws.
+
+    Returns:
+        Gains and ranges in utility, ``num_draws`` each, or ``num_draws x M`` of an
+        ensemble.
+    """
     every = torch.cat([best, candidates])
     if bounds is None:
         # Points that were shown are mostly candidates too.

@@ -19,7 +19,10 @@ from botorch_pref.models.raters import RaterWeights
 def with_rater_biases(
     points: Tensor, feedback: Sequence[Feedback], num_raters: int
 ) -> tuple[Feedback, ...]:
-    """Adds covariates of each rater: the first one, where the rater answered.
+    """Adds a covariate for each rater: that of being first, in the rater's answers.
+
+    Its weight is how far the rater's bias for what is first differs from that of all,
+    see `RaterWeights`. Answers without covariates stay as they are.
 
     Args:
         points: With the numbers of raters in the last column, ``n x (d + 1)``.
@@ -43,23 +46,26 @@ _NEGLIGIBLE = 6.0
 
 
 def bias_moments(model: LaplacePreferenceGP) -> tuple[Tensor, Tensor]:
-    r"""Computes means and deviations of the first weight of each rater, ``R`` each.
+    r"""Computes posterior means and deviations of what being first adds, ``R`` each.
 
-    The spread :math:`\tau` of the raters is averaged over: few of them leave it open,
+    Each rater's is the first weight of all raters and the rater's own difference to it.
+    The spread :math:`\tau` of these is averaged over: few raters leave it open,
     and where it is taken for small all intervals are too short. Its logarithm has the
     nodes of a trapezoid rule, twice :math:`1 / \sqrt{2 R}` apart: no data say more of
     it than ``R`` weights that are seen.
 
     Args:
-        model: Fitted, with `RaterWeights`.
+        model: Fitted, with `RaterWeights`. It stays as it is.
     """
     model = deepcopy(model).train()
     module = cast("RaterWeights", model.covariate_module)
     count, best = module.num_raters, float(module.spread.detach())
+    # A row for each rater: the first weight plus the rater's, which are the last ones.
     sums = pad(torch.eye(count), (module.num_covariates - count, 0)).double()
     sums[:, 0] = 1.0
     step = 2 / (2 * count) ** 0.5
     nodes = {}
+    # Down from below the fitted spread, then up from that, until nodes weigh nothing.
     for direction in (-1, 1):
         place, highest, value = min(direction, 0), -torch.inf, torch.inf
         while value > highest - _NEGLIGIBLE:
@@ -80,12 +86,23 @@ def bias_moments(model: LaplacePreferenceGP) -> tuple[Tensor, Tensor]:
 def _at_spread(
     model: LaplacePreferenceGP, sums: Tensor
 ) -> tuple[float, Tensor, Tensor]:
-    """Computes the log density of the log of a spread, and the moments under it."""
+    """Computes how probable a model's spread of raters is, and moments under it.
+
+    Args:
+        model: With the spread in its `RaterWeights`.
+        sums: Of its weights, whose moments are computed, ``R x w``.
+
+    Returns:
+        The log density of the logarithm of the spread, up to a constant; and the means
+        and variances of the sums, ``R`` each.
+    """
     objective = PreferenceMarginalLogLikelihood(model.likelihood, model)
     module = cast("RaterWeights", model.covariate_module)
     # One solution has both: a posterior of its own would be solved for again.
     solution: Any = model.evidence_solution()
+    # The density of the logarithm is that of the spread times the spread.
     value = float(objective.with_priors(solution.log_evidence) + module.spread.log())
+    # Weights of covariates stand behind the utilities of points.
     prior, count = module.covariance.double(), module.num_covariates
     precision = solution.factor.precision()[-count:, -count:]
     moved = sums @ prior

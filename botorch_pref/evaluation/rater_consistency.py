@@ -53,6 +53,7 @@ def rater_consistency(answers: DataFrame) -> DataFrame:
     counts = duels[[RATER]].assign(**pair, **number).groupby([RATER, *pair]).sum()
     won, lost = counts["won"], counts["lost"]
     pairs = counts.groupby([*pair])
+    # By how many of the other raters' answers the first item is ahead.
     lead = pairs["won"].transform("sum") - pairs["lost"].transform("sum") - won + lost
     columns = {
         "shared": (won + lost).where(lead != 0, 0),
@@ -63,9 +64,12 @@ def rater_consistency(answers: DataFrame) -> DataFrame:
 
 
 def _pairs(duels: DataFrame) -> tuple[dict[str, Series[Any]], Series[bool]]:
-    """Lists the two items of each duel in the order of their texts, and who won.
+    """Lists the two items of each duel in the order of their texts.
 
     A pair in two categories makes two questions.
+
+    Returns:
+        The columns by which duels are grouped, and whether the first of the two won.
     """
     is_first = duels[WINNER].astype(str) < duels[LOSER].astype(str)
     pair = {
@@ -78,9 +82,10 @@ def _pairs(duels: DataFrame) -> tuple[dict[str, Series[Any]], Series[bool]]:
 
 
 def are_repeated(duels: DataFrame) -> np.ndarray:
-    """Tells which duels ask a rater what another one asks, too, ``m``.
+    """Tells which duels ask a rater what another one asks the same rater, ``m`` bools.
 
-    A question is two items, in one order where ``home`` says which is shown first.
+    A question is two items, in one order where ``home`` says which is shown first. A
+    duel with a count of two or more repeats itself.
     """
     keys, _ = _questions(duels)
     groups = duels[[RATER, COUNT]].assign(**keys).groupby([RATER, *keys], dropna=False)
@@ -88,7 +93,10 @@ def are_repeated(duels: DataFrame) -> np.ndarray:
 
 
 def _questions(duels: DataFrame) -> tuple[dict[str, Series[Any]], Series[bool]]:
-    """Lists what parts the questions of a rater, and whether the first of two won."""
+    """Lists the columns that tell questions apart, and whether the first of two won.
+
+    Where it is known which item was shown first, the other order is another question.
+    """
     keys, is_first = _pairs(duels)
     if HOME in duels.columns:
         keys["shown"] = duels[HOME]
@@ -123,6 +131,7 @@ def contradictions(duels: DataFrame, chances: np.ndarray) -> DataFrame:
     groups = duels[[RATER]].assign(**keys, **columns)
     sums = groups.groupby([RATER, *keys], dropna=False).sum()
     number, won = sums["number"], sums["won"]
+    # The sum of p_k p_l over all k and l that differ.
     pairs_of_chances = sums["sum"] ** 2 - sums["squares"]
     table = sums.assign(
         repeated=(number * (number - 1) / 2).astype(int),

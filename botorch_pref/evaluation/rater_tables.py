@@ -119,7 +119,12 @@ def rater_reliability(
 
 
 def _checked_kernel(model: PreferenceGP) -> ReliabilityKernel:
-    """Finds the kernel of raters' noises that answers tell of."""
+    """Finds the kernel of raters' noises in a model, and checks that answers tell them.
+
+    Raises:
+        BotorchPrefError: There is none, it is not learned, or there are no answers.
+        UnsupportedFeedbackError: There are answers whose scale is no noise.
+    """
     kernel = reliability_kernel(model)
     if kernel is None or not kernel.raw_noise.requires_grad or not model.feedback:
         raise BotorchPrefError(
@@ -141,6 +146,7 @@ def _answers_of_raters(model: PreferenceGP, kernel: ReliabilityKernel) -> Tensor
     with torch.no_grad():
         numbers = model.transform_inputs(cast("Tensor", model.datapoints))[:, column]
     place, is_listed = kernel.places(numbers)
+    # Raters without a noise of their own are counted behind all others, and left out.
     place = torch.where(is_listed, place, len(kernel.raters))
     total = torch.zeros(len(kernel.raters) + 1, dtype=torch.long, device=place.device)
     for block in model.feedback:
@@ -194,8 +200,13 @@ class _Fit:
     def differs_from_others(self, rater: int, limit: float) -> bool:
         """Tells whether a rater's noise differs from the others' mean log noise.
 
-        It does where twice the log likelihood ratio is above the limit. Everything else
-        is where the quadratic has its best; the prior of the noises does not count.
+        It does where twice the log likelihood ratio is above the limit. Where the
+        rater's noise is that of the others, everything else is where the quadratic has
+        its best; the prior of the noises does not count.
+
+        Args:
+            rater: By place.
+            limit: The squared quantile of a standard normal.
         """
         count = len(self.raw_noise)
         contrast = self.best.new_zeros(len(self.covariance))
@@ -203,10 +214,13 @@ class _Fit:
         contrast[rater] = 1.0
         along = self.covariance @ contrast
         excess = contrast[:count] @ self.raw_noise
+        # The step to the least of the quadratic where the contrast is zero.
         step = -along * (excess / (contrast @ along))
+        # What the quadratic promises; the loss itself takes a fit of the posterior.
         if excess.square() / (contrast @ along) < limit / _MOST_SKEWED:
             return False
         moved = self.raw_noise + step[:count]
+        # Takes the standard normal prior of the noises off twice the loss.
         prior = self.raw_noise.square().sum() - moved.square().sum()
         worse = self.loss(self.best + self.basis @ step) - self.smallest_loss
         return bool(2 * worse + prior > limit)
@@ -219,14 +233,15 @@ def _hessian(
     is_noise: Tensor,
     of_noises: Tensor | None,
 ) -> Tensor:
-    """Computes the Hessian of a loss, by differences of its gradient.
+    """Computes the Hessian of a loss, ``p x p``, by differences of its gradient.
 
     Args:
-        gradient: Of the loss.
-        best: Where, ``p``.
+        gradient: Computes that of the loss at parameters, ``p``.
+        best: The parameters where the Hessian is wanted, ``p``.
         best_gradient: The gradient there, ``p``.
         is_noise: Which parameters are raw noises, ``p``.
-        of_noises: The part of these, ``R x R``; None where it is not known.
+        of_noises: The Hessian in these, ``R x R``, which saves their differences; None
+            where it is not known.
     """
     hessian = torch.diag_embed(best.new_zeros(len(best)))
     differ = ~is_noise if of_noises is not None else torch.ones_like(is_noise)
@@ -235,19 +250,29 @@ def _hessian(
         step[place] = _STEP
         hessian[place] = (gradient(best + step) - best_gradient) / _STEP
     if of_noises is not None:
+        # Other parameters' rows have the mixed entries; then the noises' own are set.
         hessian[is_noise] = hessian[:, is_noise].mT
         hessian[is_noise.unsqueeze(-1) & is_noise] = of_noises.flatten()
     return 0.5 * (hessian + hessian.mT)
 
 
 def _fit_around(model: PreferenceGP) -> _Fit:
-    """Expands the objective of a fitted model around its hyper-parameters."""
+    """Expands the negative log posterior of hyper-parameters around a model's fit.
+
+    Directions of other parameters in which it is flat are left out. The model stays as
+    it is.
+
+    Raises:
+        BotorchPrefError: The model is not at a maximum.
+    """
     model = deepcopy(model).train()
     objective = PreferenceMarginalLogLikelihood(model.likelihood, model)
     parameters = [p for p in model.parameters() if p.requires_grad]
     kernel = _checked_kernel(model)
 
+    # Both leave the copy at the parameters that they are given.
     def gradient(vector: Tensor) -> Tensor:
+        """Computes the gradient of the loss in raw parameters, ``p``."""
         vector_to_parameters(vector, parameters)
         loss = -objective.log_posterior()
         gradients = torch.autograd.grad(loss, parameters, materialize_grads=True)
@@ -255,6 +280,7 @@ def _fit_around(model: PreferenceGP) -> _Fit:
 
     @torch.no_grad()
     def loss(vector: Tensor) -> Tensor:
+        """Computes the negative log posterior at raw parameters, ``p``."""
         vector_to_parameters(vector, parameters)
         return -objective.log_posterior()
 
@@ -266,17 +292,20 @@ def _fit_around(model: PreferenceGP) -> _Fit:
     best_gradient = gradient(best)
     of_noises = None
     if curvature is not None:
-        # The prior of a log noise in spreads, which is its raw one, is standard normal.
+        # The prior of a raw noise, the log noise in spreads, is standard normal. The
+        # curvature is that of the log evidence in log noises.
         of_noises = torch.eye(len(curvature)).to(best) - kernel.spread**2 * curvature
     hessian = _hessian(gradient, best, best_gradient, is_noise, of_noises)
     noise_axes, other_axes = (
         torch.eye(len(best)).to(best)[:, k] for k in (is_noise, ~is_noise)
     )
     curvature, directions = torch.linalg.eigh(other_axes.mT @ hessian @ other_axes)
+    # The noises stay the first coordinates, as readers of a `_Fit` count on.
     basis = torch.cat(
         [noise_axes, other_axes @ directions[:, curvature > _FLAT]], dim=-1
     )
     root, failed = torch.linalg.cholesky_ex(basis.mT @ hessian @ basis)
+    # A fit is a minimum, below which a step of Newton's would hardly get.
     if not int(failed):
         covariance = torch.cholesky_inverse(root)
         downhill = basis.mT @ best_gradient
@@ -345,6 +374,7 @@ def rater_agreement(
         draws, weights = _agreements_of_pairs(
             cast("PreferenceGP", model), X, raters, (first, second), num_samples, seed
         )
+    # Quantiles of weighted draws.
     order = draws.argsort(-1)
     ranked, shares = draws.gather(-1, order), weights.gather(-1, order).cumsum(-1)
     lower, upper = (
@@ -390,6 +420,10 @@ class _RaterAnswers:
     ) -> _RaterAnswers:
         """Reads them off the posterior in which raters have nothing to do with others.
 
+        There each rater's own answers alone change the utilities: in coordinates
+        ``z``, whose prior is standard normal, the precision that they add is the
+        inverse of the posterior covariance less the identity.
+
         Args:
             model: With an `AgreementKernel`.
             X: ``n x d`` items.
@@ -400,6 +434,7 @@ class _RaterAnswers:
         assert kernel is not None, "the caller has looked"
         kernel.agreement = _NOTHING_SHARED
         points = at_raters(X, raters)
+        # Each item is there for all raters before the next one.
         count, shape = len(raters), (len(X), len(raters))
         posterior: Any = apart.posterior(points)
         inputs = apart.transform_inputs(points)
@@ -410,6 +445,7 @@ class _RaterAnswers:
             torch.stack([matrix[i][:, i] for i in by_rater])
             for matrix in (prior, posterior.covariance_matrix)
         )
+        # A rater's noise scales the utilities, which correlations do not see.
         scale = (priors.diagonal(dim1=-2, dim2=-1).sum(-1) / priors[0].trace()).sqrt()
         values, vectors = torch.linalg.eigh(priors[0])
         kept = values > _RANK_TOLERANCE * values[-1]
@@ -455,12 +491,22 @@ def _agreements_of_pairs(
     .. math:: -\tfrac k2 \log(1 - \rho^2) - \tfrac12 \log |Q|
         + \tfrac12 b^T Q^{-1} b .
 
-    Correlations are Gauss-Legendre nodes, each with as many draws.
+    Correlations are Gauss-Legendre nodes, each with as many draws, of the same normal
+    numbers for all pairs. The weights of a pair sum to one.
+
+    Args:
+        model: With an `AgreementKernel`.
+        X: ``n x d`` items.
+        raters: ``R`` numbers or ``R x r`` columns.
+        pairs: Places of the first and of the second rater of each pair.
+        num_samples: Draws of each pair, at least.
+        seed: Of the draws.
     """
     answers = _RaterAnswers.from_model(model, X, raters)
     root = answers.root
     rank = root.shape[-1]
     nodes, node_weights = (torch.from_numpy(x).to(root) for x in leggauss(_NODES))
+    # The prior of a correlation is uniform: the weights of nodes are its own.
     correlation = torch.ones(_NODES, 2, 2).to(root)
     correlation[:, [0, 1], [1, 0]] = nodes.unsqueeze(-1)
     eye = torch.eye(rank).to(root)
@@ -468,6 +514,7 @@ def _agreements_of_pairs(
         [torch.kron(c, eye) for c in correlation.inverse().contiguous()]
     )
     log_priors = node_weights.log() - 0.5 * rank * (1 - nodes.square()).log()
+    # Rounded up.
     per_node = -(-num_samples // _NODES)
     generator = torch.Generator().manual_seed(seed)
     normal = torch.randn(2 * rank, per_node, generator=generator, dtype=torch.double)
@@ -482,6 +529,7 @@ def _agreements_of_pairs(
             - factor.diagonal(dim1=-2, dim2=-1).log().sum(-1)
             + 0.5 * (shift * mean).sum((-2, -1))
         )
+        # Draws of N(Q^-1 b, Q^-1), whose halves are the two raters'.
         z = mean + torch.linalg.solve_triangular(factor.mT, normal.to(root), upper=True)
         first, second = (root @ part for part in z.split(rank, dim=-2))
         draws.append(_correlation(first.mT, second.mT).flatten())
@@ -493,7 +541,13 @@ def _agreements_of_pairs(
 def in_circles(pairs: DataFrame) -> list[int]:
     """Orders raters so that those who agree stand together, by average linkage.
 
-    ``pairs`` are those of `rater_agreement`.
+    Figures and reports show them so.
+
+    Args:
+        pairs: The table of `rater_agreement`.
+
+    Returns:
+        The places of the raters in their new order.
     """
     # SciPy has pairs in the same order.
     apart = 1 - pairs["agreement"].to_numpy()
@@ -504,7 +558,7 @@ def in_circles(pairs: DataFrame) -> list[int]:
 def _labels(
     names: Sequence[Hashable] | None, numbers: Sequence[Hashable]
 ) -> list[Hashable]:
-    """Checks the names of raters, two or more."""
+    """Checks the names of raters, two or more; by default they are their numbers."""
     if len(numbers) < 2:
         raise BotorchPrefError(
             f"There are {len(numbers)} raters; give two raters or more."

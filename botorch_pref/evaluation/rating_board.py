@@ -72,11 +72,12 @@ class RatingDesign:
         return matrix
 
     def precisions(self, scales: Scales) -> tuple[Tensor, Tensor, Tensor]:
-        """Computes precisions of wide ones, ``n_wide``, and of narrow ones without.
+        """Computes posterior precisions, with the wide ones integrated out.
 
         Returns:
-            The diagonal; the matrix that is left when the wide ones are integrated out;
-            and its product with the posterior mean.
+            The precisions of wide ones given the narrow ones, ``n_wide``; the precision
+            matrix of the narrow ones and the mean of all, ``n_narrow + 1`` wide; and
+            the product of this matrix and their posterior mean.
         """
         wide, narrow = scales.items, scales.raters
         if not self.items_are_wide:
@@ -96,7 +97,11 @@ class RatingDesign:
         )
 
     def log_evidence(self, scales: Scales) -> Tensor:
-        """Computes the restricted likelihood: the mean of all is integrated out."""
+        """Computes the log evidence of scales, up to a constant, to choose them.
+
+        Items, biases and the mean of all, whose prior is flat, are integrated out: it
+        is the restricted likelihood.
+        """
         diagonal, matrix, right = self.precisions(scales)
         root = _root(matrix)
         solved = torch.linalg.solve_triangular(root, right.unsqueeze(-1), upper=False)
@@ -123,7 +128,7 @@ class RatingDesign:
 
         Returns:
             The mean of the items' values, ``n``; joint draws, ``number x n``; and the
-            mean of all ratings beside the centre.
+            posterior mean of the mean of all, from which that of the ratings was taken.
         """
         diagonal, matrix, right = self.precisions(scales)
         root = _root(matrix)
@@ -133,6 +138,7 @@ class RatingDesign:
         narrow = narrow + torch.linalg.solve_triangular(root.mT, normal, upper=True)
 
         def wide(values: Tensor) -> Tensor:
+            """Computes means of wide ones given narrow ones and the mean, by column."""
             shares = self.wide_sums.unsqueeze(-1) - self.counts @ values
             return shares / (scales.noise * diagonal).unsqueeze(-1)
 
@@ -275,7 +281,16 @@ def rank_ratings(ratings: DataFrame, *, seed: int = 0) -> RatingRanking:
 def _loss_of_scales(
     design: RatingDesign, values: np.ndarray
 ) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Scales]]:
-    """Makes the negative log density of logs of scales, and the scales of these."""
+    """Makes the function that a fit of the variances minimises.
+
+    Args:
+        design: The ratings.
+        values: Their numbers, as users gave them.
+
+    Returns:
+        The negative log density of logarithms of three variances, which are shares of
+        the variance of all ratings; and the function that makes scales of them.
+    """
     spread, step = float(np.var(values)), float(np.diff(np.unique(values)).min())
 
     def scales_of(logs: Tensor) -> Scales:
@@ -291,7 +306,12 @@ def _loss_of_scales(
 
 
 def _checked(ratings: DataFrame) -> tuple[tuple[Hashable, ...], np.ndarray]:
-    """Checks ratings: returns the items' names, in the order of texts, and numbers."""
+    """Checks a table of ratings.
+
+    Returns:
+        The names of the items, in the order of their texts; and the numbers of all
+        ratings, in the order of the table.
+    """
     from pandas import to_numeric
 
     needed = [name for name in (ITEM, RATING, RATER) if name in ratings.columns]
@@ -322,9 +342,17 @@ def _checked(ratings: DataFrame) -> tuple[tuple[Hashable, ...], np.ndarray]:
 
 
 def _laplace(loss: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
-    """Finds the smallest loss of logs of scales, and the inverse Hessian there."""
+    """Approximates a density of three logarithms by a Gaussian at its maximum.
+
+    Args:
+        loss: The negative log density; that of shares of a variance.
+
+    Returns:
+        The mode, and the covariance: the inverse Hessian of the loss there.
+    """
 
     def with_gradient(point: np.ndarray) -> tuple[float, np.ndarray]:
+        """Computes the loss and its gradient, as SciPy wants them."""
         logs = torch.tensor(point, requires_grad=True)
         value = loss(logs)
         (gradient,) = torch.autograd.grad(value, logs)
@@ -341,9 +369,12 @@ def _laplace(loss: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
 def _design(
     names: tuple[Hashable, ...], ratings: DataFrame, values: np.ndarray
 ) -> RatingDesign:
-    """Sums up ratings of the named items.
+    """Sums up ratings of the named items, for a fit that does not see each by itself.
 
     Without a column of raters only the mean of all is narrow.
+
+    Raises:
+        FeedbackError: There are too many items and raters.
     """
     place = {name: i for i, name in enumerate(names)}
     items = torch.tensor([place[name] for name in ratings[ITEM]])

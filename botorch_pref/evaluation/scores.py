@@ -147,7 +147,11 @@ def level_probabilities(model: PreferenceGP, X: Tensor) -> Tensor:
 def _of_rows(
     feedback: Feedback, likelihood: PreferenceLikelihood[Any], options: _Shown
 ) -> Tensor:
-    """Computes log partitions of rows, an answer each, under the posterior mixture."""
+    """Computes log probabilities of answers that see one number each, ``m``.
+
+    They are log partitions of the likelihood's factors, averaged over the components of
+    the posterior; ``m x S`` of the members of an ensemble.
+    """
     try:
         factors = likelihood.factors(feedback, len(options.datapoints))
     except FeedbackError as error:
@@ -169,9 +173,10 @@ def _of_rows(
 
 
 def _row_moments(rows: SparseDesign, options: _Shown) -> tuple[Tensor, Tensor]:
-    """Computes means and variances of the mixture of each row's latent.
+    """Computes moments of what each row sums up of utilities, such as a difference.
 
-    Means are `s x m` and variances `m`; `s x m x S` and `m x S` for an ensemble.
+    The posterior is a mixture of `s` Gaussians of one covariance: means are `s x m` and
+    variances `m`; `s x m x S` and `m x S` for an ensemble.
     """
     means, covariance = shared_covariance_mixture(options.posterior(rows.indices))
     c = rows.coefficients
@@ -185,7 +190,18 @@ def _row_moments(rows: SparseDesign, options: _Shown) -> tuple[Tensor, Tensor]:
 def _of_sets(
     sets: Tensor, log_probability: Callable[[Tensor], Tensor], options: _Shown
 ) -> Tensor:
-    """Averages over draws; sets of one size at once, in portions for memory."""
+    """Averages probabilities of answers about sets over draws of the utilities.
+
+    Sets of one size are taken at once, in portions for memory.
+
+    Args:
+        sets: Places of options, ``m x k``, at the end of shorter sets -1.
+        log_probability: Of each answer, by the utilities of its set in that order.
+        options: What the sets are of.
+
+    Returns:
+        Log probabilities, ``m``, or ``m x S`` of the members of an ensemble.
+    """
     sizes = (sets >= 0).sum(-1)
     done, order = [], []
     for size in sizes.unique().tolist():
@@ -198,13 +214,18 @@ def _of_sets(
             log_probabilities = log_probability(sampler(posterior).squeeze(-1))
             done.append(log_probabilities.logsumexp(0) - math.log(NUM_DRAWS))
             order.append(rows)
+    # Back in the order of the answers.
     return torch.cat(done)[torch.cat(order).argsort()]
 
 
 def _of_stops(
     feedback: LineChoices, likelihood: PreferenceLikelihood[Any], options: _Shown
 ) -> Tensor:
-    """Averages over draws; stops that are compared at like positions at once."""
+    """Averages probabilities of stops on lines over draws, ``m``.
+
+    Stops that are compared with the same of the positions of `line_positions` are taken
+    at once. Of the members of an ensemble they are ``m x S``.
+    """
     assert feedback.points is not None, "placed before"
     if not isinstance(likelihood, LineLogitLikelihood | LineProbitLikelihood):
         raise UnsupportedFeedbackError(
@@ -232,7 +253,12 @@ def _of_stops(
 def _likelihood_of(
     model: PreferenceGP, kind: type[Feedback]
 ) -> PreferenceLikelihood[Any]:
-    """Finds the model's likelihood of a kind of answers."""
+    """Finds the model's likelihood of a kind of answers.
+
+    Raises:
+        UnsupportedFeedbackError: It has none.
+    """
+    # Some models have one likelihood in all.
     if not hasattr(check_one_to_one(model), "likelihoods"):
         if kind in model.likelihood.explains:
             return model.likelihood
@@ -288,7 +314,11 @@ class _BlockScores(NamedTuple):
 
 
 def _fold_scores(fold: HeldOutAnswers) -> list[_BlockScores]:
-    """Scores each kind of the held-out answers of a fold."""
+    """Scores each kind of the held-out answers of a fold.
+
+    The winner of a duel was thought the likelier one where the answer is more probable
+    than its opposite; of two that are equal it is half.
+    """
     block_scores = []
     for kind, block in by_kind(fold.feedback):
         scores = _scores(block, fold)
@@ -336,7 +366,10 @@ def table_of(
 def checked_names(
     names: Sequence[Hashable] | None, count: int, noun: str
 ) -> list[Hashable]:
-    """Checks names of things, each of its own; by default numbers from 0."""
+    """Checks that each of ``count`` things has its own name; numbers from 0 by default.
+
+    The ``noun`` is for errors: items or raters.
+    """
     labels = [*range(count)] if names is None else [*names]
     if len(labels) != count or len(set(labels)) < count:
         raise BotorchPrefError(
@@ -347,7 +380,10 @@ def checked_names(
 
 
 def by_kind(feedback: Sequence[Feedback]) -> Iterator[tuple[str, Feedback]]:
-    """Answers without batches, those of one kind together, by the kind's name."""
+    """Yields blocks of answers without batches, each after the name of its kind.
+
+    Comparisons are in two: duels with a winner, and ties.
+    """
     for block in feedback:
         if not isinstance(block, Comparisons):
             yield type(block).__name__.lower(), block
@@ -367,7 +403,10 @@ def by_kind(feedback: Sequence[Feedback]) -> Iterator[tuple[str, Feedback]]:
 
 
 def _scores(block: Feedback, fold: HeldOutAnswers) -> Tensor:
-    """Computes log probabilities, NaN if the model was fitted to no such answer."""
+    """Computes log probabilities, ``m``; NaN where the model has no likelihood of them.
+
+    That is so where a fold left no answer of the kind to learn from.
+    """
     X = fold.datapoints
     try:
         # A graph would keep every integrand of sets.
@@ -378,7 +417,14 @@ def _scores(block: Feedback, fold: HeldOutAnswers) -> Tensor:
 
 
 def _row(scores: Tensor, counts: Tensor, correct: Tensor) -> dict[str, float]:
-    """Averages scores of one kind of answers, each as often as it counts."""
+    """Averages scores of one kind of answers, each as often as it counts.
+
+    Scores are log probabilities, NaN of answers that are not scored, ``m``, as are
+    ``correct``, NaN but for duels.
+
+    Returns:
+        The columns of `answer_scores` by name.
+    """
     is_scored = ~scores.isnan()
     scored, often = scores[is_scored], counts[is_scored]
     count = int(often.sum())
@@ -447,6 +493,7 @@ def cross_validate_model(
     folds = answer_folds(model.feedback, num_folds, Generator().manual_seed(seed))
 
     def scored(fold: AnswerFold) -> list[_BlockScores]:
+        """Scores a fold by a copy of the model that learns from the others."""
         copy = model.with_feedback(fold.train)
         if fit is not None:
             fit(copy.train())
@@ -459,7 +506,8 @@ def cross_validate_model(
 def ordered_pairs(stages: Tensor) -> Tensor:
     """Lists pairs of items that rankings put in order, ``m x 2``, winner first.
 
-    Stages, ``s x k``, are those of ``Rankings.stages()`` and ``Choices.stages()``.
+    Stages, ``s x k``, are those of ``Rankings.stages()`` and ``Choices.stages()``: the
+    first item of a row is above all others, and -1 is none.
     """
     losers = stages[:, 1:]
     pairs = torch.stack([stages[:, :1].expand_as(losers), losers], dim=-1)
