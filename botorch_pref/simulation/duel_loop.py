@@ -102,7 +102,10 @@ def run_duels(
 def fit_answers(
     answers: Sequence[tuple[Proposal, bool | None]], fit: Fit
 ) -> Model | None:
-    """Fits a model to answered duels, of which the answer is None for a tie."""
+    """Fits a model to duels with answers: whether the challenger won, None for a tie.
+
+    None where ``fit`` can learn nothing from them.
+    """
     challengers = torch.stack([proposal.challenger for proposal, _ in answers])
     opponents = torch.stack([proposal.opponent for proposal, _ in answers])
     points, index = index_pairs(challengers, opponents)
@@ -167,7 +170,11 @@ class ChosenDuels:
         return torch.rand(self.dim, generator=self.generator, dtype=torch.double)
 
     def _choose(self, model: Model, best: Tensor) -> tuple[Tensor, Tensor]:
-        """Chooses the next duel by the acquisition function."""
+        """Chooses a challenger and an opponent by the acquisition function.
+
+        The opponent is the function's own `X_ref`, if it has one; both are chosen if
+        not.
+        """
         # BoTorch's parts draw from torch's global generator, here seeded and restored.
         with manual_seed(int(torch.randint(2**31, (), generator=self.generator))):
             acquisition = self.make_acquisition(model, best)

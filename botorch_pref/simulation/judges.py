@@ -132,7 +132,12 @@ class ProbitJudge(Judge):
         return perceived.argsort(descending=True, stable=True)
 
     def _order_of_alike(self, perceived: Tensor) -> Tensor:
-        """Orders perceived utilities of which some look the same."""
+        """Orders options, the best first, by utilities of which some look alike.
+
+        Each option in turn goes down from the best of those before it, until it is in
+        front of one. A coin decides beside one whose difference is no larger than the
+        threshold, and is thrown anew beside the next one.
+        """
         order: list[int] = []
         for new, value in enumerate(perceived.tolist()):
             place = 0
@@ -206,6 +211,7 @@ class LapsingJudge(Judge):
     generator: Generator
 
     def __post_init__(self) -> None:
+        """Refuses a rate that is no share."""
         if not 0.0 <= self.rate <= 1.0:
             raise BotorchPrefError(
                 f"the judge's rate of lapses is {self.rate}: give a share in [0, 1]"
@@ -227,6 +233,7 @@ class LapsingJudge(Judge):
         """See base class."""
         if len(options) == 2:
             return super().order(options)
+        # All is drawn for every question: whether one lapses moves no later draw.
         lapse = torch.rand((), generator=self.generator, dtype=torch.double)
         random = torch.randperm(len(options), generator=self.generator)
         attentive = self.attentive.order(options)
@@ -269,7 +276,10 @@ class DriftingJudge(Judge):
         self.present()
 
     def present(self) -> ProbitJudge:
-        """Makes the judge who gives the next answer."""
+        """Makes the judge who gives the next answer, by the taste of that moment.
+
+        It stays what it is when more is answered.
+        """
         share = min(self.answered / self.course, 1.0)
 
         def utility(X: Tensor) -> Tensor:

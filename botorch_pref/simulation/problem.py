@@ -32,6 +32,7 @@ class Parameter:
     dead: bool = False
 
     def __post_init__(self) -> None:
+        """Refuses a parameter without a column, and a choice with steps."""
         if not self.columns or (self.is_choice and self.steps):
             raise BotorchPrefError(
                 f"a parameter has columns {self.columns} and {self.steps} steps: give "
@@ -100,6 +101,7 @@ class Problem:
     sum_limit: SumLimit | None = None
 
     def __post_init__(self) -> None:
+        """Refuses parameters that do not have every column once."""
         columns = [column for part in self.parameters for column in part.columns]
         if columns and sorted(columns) != list(range(self.dim)):
             raise BotorchPrefError(
@@ -169,8 +171,10 @@ def project(
                 columns[i] = column
         elif parameter.steps:
             (i,) = parameter.columns
+            # Detached, as between two steps nothing changes.
             columns[i] = (columns[i].detach() * parameter.steps).round()
             columns[i] = columns[i] / parameter.steps
+    # After the steps, which take their part of the sum first.
     if sum_limit is not None:
         stepped = {p.columns[0] for p in parameters if p.steps}
         fixed = [columns[i] for i in sum_limit.columns if i in stepped]

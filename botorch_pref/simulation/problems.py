@@ -19,8 +19,12 @@ from botorch_pref.simulation.tasks import TASKS
 def _on_cube(
     cost: Callable[[Tensor], Tensor], minimum: float, *bounds: tuple[float, float]
 ) -> Problem:
-    """Makes a cost on a box, to be minimised, a utility on the unit cube."""
+    """Makes a cost on a box, to be minimised, a utility on the unit cube.
+
+    ``minimum`` is the least cost there; its negative is the largest utility.
+    """
     unit = _to_box(*bounds)
+    # Subtracted from 0, so that of 0 there is no negative zero.
     return Problem("", len(bounds), 0.0 - minimum, lambda X: -cost(unit(X)))
 
 

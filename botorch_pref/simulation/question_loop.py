@@ -124,6 +124,7 @@ def run_questions(
         )
         order = judge.order(question.options)
         favourite = None if model is None else _favourite(model, question.options)
+        # Answers name options by their rows in X, to which these are about to be added.
         orders = torch.cat([orders, len(X) + order.unsqueeze(0)])
         X = torch.cat([X, question.options])
         pairs = settings.options == 2

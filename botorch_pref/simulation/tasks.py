@@ -96,9 +96,11 @@ def two_humps(X: Tensor) -> Tensor:
 
 
 def choices(X: Tensor) -> Tensor:
-    r"""Evaluates a number, and a choice of levels worth 0, -0.2, -0.4 and -0.6.
+    r"""Evaluates a number, and a choice of levels worth -0.4, -0.2, 0 and -0.6.
 
-    .. math:: -2 (x_1 - 0.4)^2 - v_c
+    .. math:: -2 (x_1 - 0.4)^2 + v_c
+
+    The worth :math:`v_c` is that of the column, of the third to the sixth, that is 1.
     """
     worth = X.new_tensor([-0.4, -0.2, 0.0, -0.6])
     return -2 * (X[..., 0] - 0.4).square() + (X[..., 2:6] * worth).sum(-1)
@@ -126,7 +128,10 @@ def _projected(
     *parameters: Parameter,
     sum_limit: SumLimit | None = None,
 ) -> Problem:
-    """Makes a problem of a utility of designs, which not all of its points are."""
+    """Makes a problem whose utility is that of the design of a point, see `project`.
+
+    ``best`` and ``worst`` are the ends of the utility over all designs.
+    """
     dim = sum(len(parameter.columns) for parameter in parameters)
     return Problem(
         "",
