@@ -96,9 +96,11 @@ class EPState:
         """Largest mismatch of tilted and posterior moments of a row, ``batch_shape``.
 
         In posterior standard deviations and relative to the variance; infinite where
-        there is no posterior.
+        there is no posterior. Means agree where the slope of the log partition is the
+        force of the site, and variances where the ratios to that of the cavity are one.
         """
         s = self.cavity_variance
+        # Means of tilted factors are off by s times this difference.
         shift = s * (self.tilted.first - self.force) / self._deviation
         ratio = self.tilted.ratio / self.cavity_ratio - 1
         mismatch = torch.maximum(shift.abs(), ratio.abs())
@@ -117,7 +119,11 @@ class EPState:
 
     @property
     def _movement(self) -> Tensor:
-        """Movement of the posterior by a full step, to first order, ``batch_shape``."""
+        """Movement of the posterior by a full step, to first order, ``batch_shape``.
+
+        The larger of that of the worst mean, ``Sigma (dnu - dtau mean)`` in deviations,
+        and of the summed relative changes of variances, ``|dtau| Sigma_ii``.
+        """
         tau, nu = self.step.chunk(2, dim=-1)
         force = torch.addcmul(nu, tau, self.mean, value=-1.0)
         moved = self.posterior.mean(force).abs() / self._deviation
@@ -181,6 +187,7 @@ class EPProblem:
         shift = torch.addcmul(nu, tau, prior, value=-1.0).unsqueeze(-1)
         balance = posterior.solve(shift).of_column()
         mean = prior + balance.moved
+        # Also where this process has no row that fails: all sweep on together.
         proper = solver.in_all_processes(proper & (cavity_ratio > 0).all(-1))
         is_proper = bool(proper.all())
         if not is_proper:
@@ -257,7 +264,12 @@ class EPProblem:
 def assumed_density_sites(
     factors: ScalarFactors, mean: Tensor, covariance: Tensor
 ) -> Sites:
-    """Computes sites that give utilities their moments after each answer alone."""
+    """Computes first sites of further answers, each as if it were the only one.
+
+    That is a step of assumed density filtering: ``mean``, ``batch_shape x n``, and
+    ``covariance`` are those of the utilities at the factors' points given the earlier
+    answers, and each row's site matches its tilted moments under these.
+    """
     rows = factors.rows
     row_mean = rows.apply(mean)
     variance = rows.congruence(covariance).diagonal(dim1=-2, dim2=-1)
@@ -277,8 +289,9 @@ def ep_log_evidence(state: EPState, tilted: Tensor) -> Tensor:
 
     The sum of log tilted normalisers, minus the log normalisers of site times cavity,
     plus the log integral of prior times sites, all relative to the prior mean of the
-    rows. With the forces ``a``, the variances :math:`s_-` of the cavities and the
-    ratios ``q`` of variances to those of cavities this is
+    rows. With the forces ``a`` of sites, the variances :math:`s_-` of the cavities, the
+    ratios ``q`` of variances to those of cavities, the prior covariance ``C`` of the
+    rows and :math:`B = I + T^{1/2} C T^{1/2}` for the site precisions ``T`` this is
 
     .. math::
         \sum_i \big( \log Z_i + \tfrac12 s_{-i} a_i^2 - \tfrac12 \log q_i \big)
@@ -309,7 +322,11 @@ def _surrogate(
         + \tfrac12 \langle a a' - W, dN \rangle
         + \sum_i \partial_\theta \log Z_i \, d\theta, \quad w = A' a
 
-    (Rasmussen and Williams 2006, eq. 5.27; Seeger 2005).
+    (Rasmussen and Williams 2006, eq. 5.27; Seeger 2005), with the forces ``a`` of
+    sites, the prior covariance ``K`` and mean ``m`` of points, the noise ``N`` that
+    rows share, :math:`W = (C + T^{-1})^{-1}` of rows and the likelihood's parameters
+    :math:`\theta`. Where the design ``A`` has a graph, its coefficients have a gradient
+    too.
     """
     form = prior_form(covar, mean, state.posterior, weights)
     if factors.rows.coefficients.requires_grad:
@@ -322,8 +339,9 @@ def _surrogate(
         # Again, for the graph of its parameters.
         tilted = factors.log_partition(state.cavity_mean, state.cavity_variance)
         form = form + tilted.value.sum(-1)
-        is_kept = state.tilted.second == 0
-        unmatched = torch.where(is_kept, 0.5 * tilted.second.detach(), 0.0)
+        # Where a second derivative is cut off at 0, the variance of the cavity stays.
+        is_unmatched = state.tilted.second == 0
+        unmatched = torch.where(is_unmatched, 0.5 * tilted.second.detach(), 0.0)
         if bool(unmatched.any()):
             form = form + _unmatched_form(covar, mean, factors, state, unmatched)
     if factors.noise is None:
@@ -347,12 +365,12 @@ def _unmatched_form(
 ) -> Tensor:
     r"""Makes a linear form with the gradient of :math:`\sum_i c_i s_{-i}`.
 
-    The gradient is that at the fixed point.
+    The gradient is that at the fixed point, in prior, shared noise and likelihood.
 
     Where a row keeps the variance of its cavity in place of that of its tilted factor
     (see :meth:`.LapsingFactors.tilted`), its site is 0 and the evidence is stationary
     but for the variances :math:`s_{-i}` of these cavities, in which it has the
-    derivative :math:`c_i` that nothing matches.
+    derivative :math:`c_i`, the ``unmatched``, that nothing matches.
     """
     noise, posterior = factors.noise, state.posterior
     arguments = state.mean, state.variance, *state.sites.chunk(2, dim=-1)
@@ -383,7 +401,10 @@ def _noise_form(
 ) -> Tensor:
     """Makes a linear form with the gradient of moments of rows in their shared noise.
 
-    Pulls at means and variances are ``batch_shape x m``.
+    Gradients ``at_mean`` and ``at_variance`` of a function in means and variances of
+    rows, ``batch_shape x m``, become one in the noise ``N``: while sites stay, it moves
+    means by ``L dN a`` and variances by the diagonal of ``L dN L'``, with ``L = I -
+    Sigma T`` and the forces ``a``.
     """
     with torch.no_grad():
         eye = torch.eye(noise.num_rows, dtype=at_mean.dtype, device=at_mean.device)
@@ -404,7 +425,11 @@ def _noise_form(
 def _derivatives(
     problem: EPProblem, state: EPState, kernel: RowKernel
 ) -> OfScales | None:
-    """See `ep_derivatives`; None where the problem is not one for quick sweeps."""
+    """Differentiates the evidence in the logs of a kernel's scales: first and second.
+
+    See :func:`.ep_derivatives`; None where the problem is not one for quick sweeps of
+    half-lines, so that a fit has to do with gradients.
+    """
     arrays = row_arrays(problem.solver, problem.prior)
     lines = HalfLines.from_factors(problem.factors)
     if arrays is None or lines is None or not problem.solver.resolves_all:
@@ -508,7 +533,11 @@ class ExpectationPropagation(Engine):
     def solve(
         self, prior: UtilityPrior, factors: Factors, start: WarmStart | None = None
     ) -> GaussianSolution:
-        """See base class."""
+        """Solves for sites whose tilted moments are the posterior's; see base class.
+
+        It computes in double precision and without a graph; the evidence of the
+        solution has its gradient all the same.
+        """
         _, mean, covar = prior.in_double()
         double_factors, start = in_double((factors, start))
         scalar_factors = cast("ScalarFactors", double_factors)

@@ -61,9 +61,15 @@ class _Response(NamedTuple):
 
 
 def _response(covar: Array, rows: RowMoments, changes: Array) -> _Response:
-    """Computes the response to changes of the covariance ``C``, ``p x m x m``."""
+    """Computes the response to changes of the covariance of rows, ``p x m x m``.
+
+    With the prior covariance ``C`` of rows, ``covar``, and site precisions ``T``, which
+    stay: ``W = (C + T^-1)^-1`` is `precision`, ``S = I - C W`` is `influence` and ``S
+    C`` the posterior covariance; ``a`` are the forces, and the ``changes`` are ``C_i``.
+    """
     scale = np.sqrt(rows.precision)
     cholesky, _ = quick_cholesky(covar, rows.precision)
+    # LAPACK fills one triangle of B^-1.
     inverse, _ = dpotri(cholesky, lower=1)
     inverse = np.tril(inverse) + np.tril(inverse, -1).T
     precision = scale[:, None] * inverse * scale
@@ -81,7 +87,10 @@ def _response(covar: Array, rows: RowMoments, changes: Array) -> _Response:
 
 
 def _traces(tau: Array, spread: Array) -> Array:
-    """Computes the traces of ``W C_i W C_j``, where ``W = T S``: ``p x p``."""
+    """Computes the traces of ``W C_i W C_j``, where ``W = T S``: ``p x p``.
+
+    ``spread`` are ``S C_i``, ``p x m x m``, and ``tau`` the diagonal of ``T``.
+    """
     weighted = tau[:, None] * spread
     turned = weighted.transpose(0, 2, 1).reshape(len(weighted), -1)
     return weighted.reshape(len(weighted), -1) @ turned.T
@@ -94,14 +103,21 @@ def ep_derivatives(
     factors: HalfLines,
     kernel: RowKernel,
 ) -> OfScales:
-    """Differentiates the evidence of expectation propagation twice.
+    r"""Differentiates the evidence of expectation propagation twice.
+
+    That is in the logs of the ``p`` scales of the kernel: :math:`\frac12 \langle a a' -
+    W, C_i \rangle` and the second derivatives of the module's formula, with the changes
+    of the sites by those of the moments.
 
     Args:
-        covar: ``C``, ``m x m``.
+        covar: ``C``, the prior covariance of rows, ``m x m``.
         rows: At the fixed point.
         cavity: Means and variances there, each ``m``.
         factors: Of the rows.
         kernel: Of the rows.
+
+    Returns:
+        ``p`` first and ``p x p`` second ones.
     """
     kernel_slopes, force = kernel.slopes(), rows.force
     changes = kernel.first(kernel_slopes)
@@ -136,9 +152,12 @@ def _site_slopes(
 ) -> tuple[Slopes, Slopes]:
     r"""Differentiates the precisions :math:`\tau` and the forces ``f`` of sites.
 
-    The derivatives of the tilted moments in those of the cavity are inverted; in them
-    derivatives of a log partition in the variance are combinations of those in the
-    mean. Then :math:`\tau = 1 / v - 1 / s` and :math:`\nu = \mu / v - m / s`.
+    The derivatives are in the tilted mean :math:`\mu` and variance ``v`` of the row.
+    Those of the tilted moments in the cavity's mean ``m`` and variance ``s`` are
+    inverted; in them derivatives of a log partition in the variance are combinations of
+    those in the mean. Then :math:`\tau = 1 / v - 1 / s` and :math:`\nu = \mu / v - m /
+    s`, and the change of ``f`` is that of :math:`\nu` less :math:`\mu` times that of
+    :math:`\tau`.
     """
     mean, s = cavity
     first, second, third, fourth = factors.derivatives(mean, s)
@@ -161,7 +180,13 @@ def _site_slopes(
 def _with_reaction(
     covariance: Array, of_tau: Slopes, of_force: Slopes, moments: Array
 ) -> Array:
-    """Adds to changes of means and variances, ``p x 2 m``, those that sites make."""
+    r"""Adds to changes of means and variances, ``p x 2 m``, those that sites make.
+
+    Sites change by the slopes times the sum ``x``, and move it on: :math:`x_\mu = b +
+    \Sigma f(x)` and :math:`x_v = v - (\Sigma \circ \Sigma) \tau(x)`, which are ``2 m``
+    linear equations. ``covariance`` is :math:`\Sigma` of rows; ``moments`` are
+    overwritten.
+    """
     m = len(covariance)
     square, reaction = covariance**2, np.empty((2 * m, 2 * m))
     for half, columns in enumerate((slice(m), slice(m, None))):
@@ -175,12 +200,15 @@ def _with_reaction(
 def laplace_derivatives(
     covar: Array, rows: RowMoments, factors: HalfLines, kernel: RowKernel
 ) -> OfScales:
-    r"""Differentiates Laplace's evidence twice.
+    r"""Differentiates Laplace's evidence twice, in the logs of the kernel's scales.
 
-    With the third and fourth derivatives :math:`l_3, l_4` of log probabilities,
-    :math:`s = \frac12 \mathrm{diag}(\Sigma) \circ l_3` and :math:`q = S' s` the
-    evidence has the first derivatives :math:`\frac12 \langle a a' + 2 q a' - W, C_i
-    \rangle`. The mode moves by ``b``, so that
+    With the derivatives :math:`C_i` of the covariance ``C`` of rows, :math:`S = (I + C
+    T)^{-1}`, the posterior covariance :math:`\Sigma`, :math:`b_i = S C_i a` and
+    :math:`v_i = \mathrm{diag}(S C_i S')`, with the third and fourth derivatives
+    :math:`l_3, l_4` of log probabilities, :math:`s = \frac12 \mathrm{diag}(\Sigma)
+    \circ l_3` and :math:`q = S' s` the evidence has the first derivatives
+    :math:`\frac12 \langle a a' + 2 q a' - W, C_i \rangle`. The mode moves by ``b``, so
+    that
 
     .. math::
         \tau_i = - l_3 \circ b_i, \qquad a_i = - T b_i, \qquad
@@ -193,6 +221,9 @@ def laplace_derivatives(
         rows: At the mode.
         factors: Of the rows.
         kernel: Of the rows.
+
+    Returns:
+        ``p`` first and ``p x p`` second ones.
     """
     kernel_slopes, force = kernel.slopes(), rows.force
     changes = kernel.first(kernel_slopes)

@@ -114,7 +114,11 @@ class _LogPosterior:
     factors: Factors
 
     def point(self, opposed: Tensor, moved: Tensor) -> _Utilities:
-        """See :class:`LogPosterior`."""
+        """Evaluates the log posterior where the prior pulls ``opposed`` to ``moved``.
+
+        Both are in the space of the solver, of rows or of white points, from the prior
+        mean.
+        """
         z = self.prior + self.solver.rows_of(moved)
         log_prob = self.factors.log_prob(z)
         value = log_prob.value.sum(-1) - 0.5 * (opposed * moved).sum(-1)
@@ -126,9 +130,10 @@ class _LogPosterior:
         return site_posterior(self.solver, -point.log_prob.second)
 
     def first(self, start: WarmStart | None) -> tuple[_Utilities, SitePosterior | None]:
-        """Returns the first point: the mean under earlier sites, which come along.
+        """Returns the point to start from, and a curvature near it, None if unknown.
 
-        Without these it is the prior mean.
+        That is the mean under the sites of an earlier solution, and their posterior;
+        without a start it is the prior mean.
         """
         if start is None:
             forces = torch.zeros_like(self.solver.variance + self.prior)
@@ -240,7 +245,13 @@ def find_mode(
 def _pull_at_mode(
     factors: Factors, posterior: SitePosterior, z: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Computes the pull ``q`` of the log determinant at a mode, and the rows' move."""
+    """Computes the pull ``q`` of the log determinant at a mode, and the rows' move.
+
+    With ``s_i = Sigma_ii d3 log p_i / 2``, the derivative of ``-log |B| / 2`` in row
+    ``i`` of the mode, they are ``q = A' (I - W C) s``, ``batch_shape x n``, and ``Sigma
+    s``, ``batch_shape x m``: by these a change of the prior or of the likelihood
+    changes the evidence through the mode.
+    """
     s = factors.curvature_gradient(z, 0.5 * posterior.variance())
     balance = posterior.solve(s.unsqueeze(-1)).of_column()
     return balance.weights, balance.moved
@@ -260,15 +271,17 @@ def _surrogate(
 ) -> Tensor:
     r"""Makes a form with the evidence's gradient, the mode's own motion included.
 
-    These are equations 5.22 to 5.24 of Rasmussen and Williams (2006).
-    With :math:`s_i = \frac12 \Sigma_{ii} \partial^3 \log p_i`, the derivative of
-    :math:`-\frac12 \log |B|` in the mode, and :math:`q = A' (I - W C) s`, it is the
-    :func:`.prior_form` and
+    These are equations 5.22 to 5.24 of Rasmussen and Williams (2006). With the
+    posterior covariance :math:`\Sigma` of rows, :math:`s_i = \frac12 \Sigma_{ii}
+    \partial^3 \log p_i`, the derivative of :math:`-\frac12 \log |B|` in the mode ``z``,
+    and :math:`q = A' (I - W C) s`, it is the :func:`.prior_form` and
 
     .. math::
         \sum_i \partial_\theta \big[ \log p_i
         + \tfrac12 \Sigma_{ii} \partial^2 \log p_i
-        + (\Sigma s)_i \partial \log p_i \big] d\theta.
+        + (\Sigma s)_i \partial \log p_i \big] d\theta
+
+    in the parameters :math:`\theta` of the likelihood.
     """
     with torch.no_grad():
         variance = posterior.variance()
@@ -287,7 +300,11 @@ def _derivatives(
     posterior: SitePosterior,
     kernel: RowKernel,
 ) -> OfScales | None:
-    """See `laplace_derivatives`; None where the problem is not one for quick steps."""
+    """Differentiates the evidence in the logs of a kernel's scales: first and second.
+
+    See :func:`.laplace_derivatives`; None where rows are many, in a batch or no
+    half-lines, so that a fit has to do with gradients.
+    """
     arrays = row_arrays(log_posterior.solver, log_posterior.prior)
     lines = HalfLines.from_factors(log_posterior.factors)
     if arrays is None or lines is None:
@@ -304,7 +321,8 @@ def _curvature_tangent(
 
     A site has the slope and curvature of the log likelihood at the mode. When the mode
     moves, the slope of the site there therefore changes by the curvature alone, as if
-    the site had stayed, and the change of the site has no force on the mode.
+    the site had stayed, and the change of the site has no force on the mode. Of the two
+    changes that the tangent takes, that of the variances does not count.
     """
 
     def moved(of_mean: Tensor, of_variance: Tensor) -> SiteChange:
@@ -345,7 +363,11 @@ class Laplace(Engine):
     def solve(
         self, prior: UtilityPrior, factors: Factors, start: WarmStart | None = None
     ) -> GaussianSolution:
-        """See base class."""
+        """Climbs to a mode, and makes a Gaussian of its curvature; see base class.
+
+        It computes in double precision and without a graph; the evidence of the
+        solution has its gradient all the same.
+        """
         _, mean, covar = prior.in_double()
         factors, start = in_double((factors, start))
         with torch.no_grad():
@@ -357,6 +379,8 @@ class Laplace(Engine):
             )
             z = point.z
             above = z - log_posterior.prior
+            # Sites at the mode, as shifts from the prior mean: solved for once more,
+            # for the weights of points.
             shift = torch.addcmul(point.log_prob.first, posterior.tau, above)
             balance = posterior.solve(shift.unsqueeze(-1)).of_column()
             value = point.value - 0.5 * posterior.log_det

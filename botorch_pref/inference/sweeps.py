@@ -105,23 +105,29 @@ class AndersonMemory:
     def __init__(
         self, size: int = 4, total: Callable[[Arrays], Arrays] = lambda values: values
     ) -> None:
+        """Begins without iterates; images are ``g(x)``, residuals ``g(x) - x``."""
         self._size, self._total = size, total
         self._last: tuple[Arrays, Arrays] | None = None
         self._image_changes: list[Arrays] = []
         self._residual_changes: list[Arrays] = []
 
     def extrapolate(self, x: Arrays, residual: Arrays, scale: Arrays) -> Arrays:
-        """Remembers one more residual at ``x``, and proposes the next iterate.
+        """Stores one more residual at ``x``, and proposes the next iterate.
 
-        All are ``batch_shape x k``; ``scale`` is the diagonal of ``D``.
+        All are ``batch_shape x k``; ``scale`` is the diagonal of ``D``. The first
+        proposal is the image ``x + residual``; later ones are that image less a
+        combination of the last changes of images, ``size - 1`` at most, whose
+        coefficients would leave the smallest scaled residual.
         """
         image, last = x + residual, self._last
         self._last = image, residual
         if last is None:
             return image
-        recent = slice(2 - self._size, None)
-        self._image_changes = [*self._image_changes[recent], image - last[0]]
-        self._residual_changes = [*self._residual_changes[recent], residual - last[1]]
+        recent = slice(1 - self._size, None)
+        self._image_changes = [*self._image_changes, image - last[0]][recent]
+        self._residual_changes = [*self._residual_changes, residual - last[1]][recent]
+        # Least squares in the scaled changes of residuals, by normal equations, whose
+        # sums go over all processes.
         stack = _module(x).stack
         weighted = scale[..., None] * stack(self._residual_changes, -1)
         normal = self._total(weighted.mT @ weighted)
@@ -137,10 +143,11 @@ def _module(values: Arrays) -> Any:
 def _solve_normal(normal: Arrays, target: Arrays) -> Arrays:
     """Solves least squares; returns zero where there is no solution in these digits.
 
-    What is added to the diagonal is a few roundings of itself, so that differences that
-    repeat others count little. Where all sites but two or three are equal the
-    differences span fewer directions than there are, and rounding may leave no factor
-    all the same.
+    The equations are ``normal gamma = target``, ``batch_shape x k x k`` and ``... x k x
+    1``; ``normal`` is changed in place. What is added to its diagonal is a few
+    roundings of itself, so that differences that repeat others count little. Where all
+    sites but two or three are equal the differences span fewer directions than there
+    are, and rounding may leave no factor all the same.
     """
     digits = _module(normal).finfo(normal.dtype)
     ridge = _ROUNDING * normal.shape[-1] * digits.eps
@@ -169,6 +176,7 @@ class Damping:
     """
 
     def __init__(self, sweep: Sweep, solver: SiteSolver) -> None:
+        """Begins with whole steps, accelerated where there is a posterior."""
         self._share = _module(sweep.sites).ones_like(sweep.mismatch)
         # Elements whose last step was accepted: the others go on without acceleration.
         self._accelerated = sweep.proper
@@ -179,7 +187,8 @@ class Damping:
     def next_sites(self, sweep: Sweep, memory: AndersonMemory) -> Arrays:
         """Chooses the next sites, damped where acceleration makes precisions negative.
 
-        The memory takes in the present sweep.
+        But for rows whose damped step has a negative one too: answers ask for these.
+        The memory takes in the present sweep in any case.
         """
         accelerated = memory.extrapolate(sweep.sites, sweep.step, sweep.scale)
         num_rows = accelerated.shape[-1] // 2
@@ -193,7 +202,10 @@ class Damping:
         return _module(damped).where(allowed, accelerated, damped)
 
     def adapt(self, accepted: Arrays, all_accepted: bool) -> None:
-        """Halves the steps of elements that had to go back, doubles the others'."""
+        """Halves the steps of elements that had to go back, doubles the others'.
+
+        ``accepted``, ``batch_shape``, says which did not; they go on with acceleration.
+        """
         if all_accepted and not self._is_active:
             return
         module = _module(self._share)
@@ -203,7 +215,11 @@ class Damping:
         self._is_active = not all_accepted or bool((self._share < 1).any())
 
     def has_ended(self, converged: Arrays, any_converged: bool) -> bool:
-        """Tells whether all have converged, or take steps too short to matter."""
+        """Tells whether all have converged, or take steps too short to matter.
+
+        ``converged`` is ``batch_shape``, and ``any_converged`` whether any of it is
+        True.
+        """
         if self._is_active:
             converged = converged | (self._share < _MIN_DAMPING)
         elif not any_converged:
@@ -261,7 +277,8 @@ def fixed_point(
             new = evaluate(sites)
             accepted = new.proper & (new.step_length <= _LONGER * sweep.step_length)
         except PrecisionError:
-            # Too precise for a posterior; nothing says which element of a batch it was.
+            # Too precise for a posterior; nothing says which element of a batch it was,
+            # so that none is accepted.
             new, accepted = sweep, sweep.proper & False
         all_accepted = bool(accepted.all())
         damping.adapt(accepted, all_accepted)
@@ -307,9 +324,11 @@ def row_arrays(solver: SiteSolver, prior: Tensor) -> tuple[Array, Array] | None:
 
 
 def quick_cholesky(covar: Array, tau: Array) -> tuple[Array, Array]:
-    """Computes the lower Cholesky factor of ``B``, and ``C T^(1/2)``.
+    """Computes the lower Cholesky factor of ``B = I + T^(1/2) C T^(1/2)``.
 
-    LAPACK leaves numbers above the diagonal that are no part of the factor.
+    ``covar`` is the prior covariance ``C`` of rows, ``m x m``, ``tau`` the precisions
+    ``T`` of sites, ``m``. The second result is ``C T^(1/2)``. LAPACK leaves numbers
+    above the diagonal that are no part of the factor.
     """
     scale = np.sqrt(tau)
     scaled = covar * scale
@@ -345,13 +364,23 @@ class HalfLines(NamedTuple):
         return h * slope, g * slope**2
 
     def derivatives(self, mean: Array, variance: Array | float) -> tuple[Array, ...]:
-        """Computes four derivatives, each ``m``."""
+        """Computes four derivatives of log partitions in cavity means, each ``m``.
+
+        ``mean`` and ``variance`` are those of the cavities, ``m``; a variance of 0
+        gives the derivatives of log probabilities.
+        """
         slope, x, h, g = self._hazards(mean, variance)
         third = g * (x + h) - h * (1 - g)
         fourth = 2 * g * (1 - g) - third * (x + 2 * h)
         return h * slope, -g * slope**2, third * slope**3, fourth * slope**4
 
     def _hazards(self, mean: Array, variance: Array | float) -> tuple[Array, ...]:
+        """Computes the slope of ``x`` in the mean, ``x``, ``h`` and ``g``, each ``m``.
+
+        ``x`` is the mean's distance into the half-line in deviations, noise included;
+        ``h`` is the normal density over the distribution function there, ``g = h (x +
+        h)``.
+        """
         slope = self.sides / np.sqrt(self.noise + variance)
         x = (mean - self.ends) * slope
         h = math.sqrt(2 / math.pi) / erfcx(-math.sqrt(0.5) * x)
@@ -380,7 +409,13 @@ class LapsingLines(NamedTuple):
         return cls(HalfLines(*(part.numpy() for part in ends)), *of_lapses)
 
     def slopes(self, mean: Array, variance: Array | float) -> tuple[Array, Array]:
-        """Computes the slopes, but that no answer makes a row less certain."""
+        """Computes the first derivatives, and minus the second ones, each ``m``.
+
+        They are of the log of ``guess + attention Phi(x)``, where `share` is the second
+        term's part of it. A second derivative above zero, where an answer surprises,
+        counts as zero, as in :meth:`.LapsingFactors.tilted`: no answer makes a row less
+        certain.
+        """
         slope, x, h, g = self.lines._hazards(mean, variance)
         attentive = self.attention * ndtr(x)
         share = attentive / (attentive + self.guess)
@@ -414,7 +449,11 @@ class QuickSweep:
 
     @cached_property
     def residual(self) -> np.float64:
-        """The mismatch, or how far matching all would move the posterior."""
+        """The mismatch, or how far matching all would move the posterior.
+
+        As :attr:`.EPState.residual`: the worst mean moves by ``Sigma (dnu - dtau
+        mean)``, in deviations, and variances by ``|dtau| Sigma_ii`` in sum.
+        """
         m, step = len(self.means), self.step
         tau, shifts = step[:m], step[m:] - step[:m] * self.means
         moved = self.covar @ shifts - (self.half @ shifts) @ self.half

@@ -74,6 +74,22 @@ def test_a_solved_element_stays_where_it_is() -> None:
         assert torch.equal(memory.extrapolate(x, none, torch.ones(2)), x)
 
 
+def test_a_memory_of_two_iterates_is_the_secant_method() -> None:
+    """Of whatever came before the last two iterates nothing is left."""
+    matrix, offset, _ = linear_map(3)
+    memory, x, before = AndersonMemory(2), torch.zeros_like(offset), None
+    for _ in range(4):
+        residual = matrix @ x + offset - x
+        expected = x + residual
+        if before is not None:
+            change = residual - before[1]
+            share = (change @ residual) / change.square().sum()
+            expected = expected - share * (x - before[0] + change)
+        proposal = memory.extrapolate(x, residual, torch.ones_like(x))
+        torch.testing.assert_close(proposal, expected, rtol=1e-9, atol=1e-9)
+        before, x = (x, residual), proposal
+
+
 def test_dependent_differences_are_bounded() -> None:
     """Where all sites but one are equal, memory of four spans two directions.
 
