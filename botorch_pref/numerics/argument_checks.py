@@ -33,6 +33,10 @@ def checked_arguments(function: Callable[P, R]) -> Callable[P, R]:
 
     @cache
     def kinds() -> dict[str, tuple[type, ...]]:
+        """Lists the classes of each argument that is checked.
+
+        At the first call, when all classes that annotations name are there.
+        """
         hints = get_type_hints(function)
         class_lists = {
             name: _classes(hints[name]) for name in hints if name != "return"
@@ -41,6 +45,7 @@ def checked_arguments(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        """Checks arguments, and calls the function, whose docstring replaces this."""
         try:
             arguments = signature.bind_partial(*args, **kwargs).arguments
         except TypeError:

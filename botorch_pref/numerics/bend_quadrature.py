@@ -68,16 +68,20 @@ STEP = 0.4
 def bend_nodes(
     mean: Tensor, variance: Tensor, centre: Tensor, width: Tensor, step: float = STEP
 ) -> tuple[Tensor, Tensor]:
-    """Places standardised nodes with log weights, both ``num_nodes x shape``.
+    r"""Places standardised nodes with log weights, both ``num_nodes x shape``.
 
-    A node ``t`` stands for ``u = mu + tau t``, and the weights hold the Gaussian. The
-    bend has a centre and a positive width; ``step`` is that of the rule in ``x``. The
+    A node ``t`` stands for :math:`u = \mu + \tau t`, with the mean and the deviation of
+    a Gaussian, and the weights hold its density. So they integrate functions of ``u``
+    that bend at ``centre`` over a positive ``width``: nodes are ``step`` apart, or a
+    little less, in :math:`x = (u - c) / \tau + \operatorname{asinh}((u - c) / w)`. The
     variance may be 0.
     """
     tiny = torch.finfo(mean.dtype).tiny
     deviation = variance.clamp_min(tiny).sqrt()
     ratio = (width / deviation).clamp_min(_NARROWEST)
+    # From the bend to the mean, in deviations; so (u - c) / tau is t plus this.
     distance = (mean - centre) / deviation
+    # Ends in t: nine deviations, and a little beyond the bend.
     low = (-_BEYOND - distance).clamp(-_REACH, -_HALF_WIDTH)
     high = (_BEYOND - distance).clamp(_HALF_WIDTH, _REACH)
     # Where the bend is wide its coordinate is not needed, and would lose digits.
@@ -88,8 +92,10 @@ def bend_nodes(
     count = math.ceil(float((ends[1] - ends[0]).max()) / step) + 1
     share = torch.linspace(0, 1, count, dtype=mean.dtype, device=mean.device)
     x = ends[0] + (ends[1] - ends[0]) * share.view(-1, *[1] * mean.dim())
+    # With (u - c) / w = sinh y, and the ratio a = w / tau, x is a sinh y + y.
     y = _kepler(x, inner)
     nodes = torch.where(wide, x, inner * y.sinh() - apart)
+    # The derivative of x in t.
     stretch = torch.where(wide, 1.0, 1 + 1 / (inner * y.cosh()))
     spacing = (ends[1] - ends[0]) / (count - 1)
     log_density = -0.5 * nodes.square() - 0.5 * math.log(2 * math.pi)
@@ -130,11 +136,13 @@ def bent_integral(
 ) -> TiltedMoments:
     r"""Computes :math:`\log \int e^{g(z)} N(z; \mu, s) dz`, and its derivatives.
 
-    ``function`` gives ``g`` and its derivative, elementwise, for ``num_nodes x shape``;
-    ``g`` need not be concave. The rule halves its step until two forms of the moments
-    agree within 1e-12, or what is left is rounding: half a step that is short enough
-    squares errors. Arguments that are not finite, or too large to be squared, are a
-    ``PrecisionError``; an `InferenceWarning` says that the shortest step is too long.
+    They are in the mean :math:`\mu`; the variance is ``s``. ``function`` gives ``g``
+    and its derivative, elementwise, for ``num_nodes x shape``; ``g`` need not be
+    concave, and bends at ``centre`` over a ``width``. The rule of `bend_nodes` halves
+    its step until two forms of the moments agree within 1e-12, or what is left is
+    rounding: half a step that is short enough squares errors. Arguments that are not
+    finite, or too large to be squared, are a ``PrecisionError``; an `InferenceWarning`
+    says that the shortest step is too long.
     """
     dtype = mean.dtype
     mean, variance, centre, width = (
@@ -192,11 +200,12 @@ def peaked_integral(
     variance: Tensor,
     peak: Peak,
 ) -> TiltedMoments:
-    """Integrates a density with one peak: the log, and its derivatives, to about 1e-10.
+    """Integrates a density with one peak times a Gaussian, to about 1e-10.
 
-    The product with the Gaussian mostly has one peak too: between that of the density
-    and the mean, by their precisions. The trapezoidal rule over nine deviations to
-    either side is taken where two things hold. Integration by parts is met (see
+    The result has the log of the integral, and its derivatives in the mean of the
+    Gaussian. The product mostly has one peak too: between that of the density and the
+    mean, by their precisions. The trapezoidal rule over nine deviations to either side
+    is taken where two things hold. Integration by parts is met (see
     :func:`.tilted_moments`). And since the density falls from its peak on, the part of
     the integral beyond an end ``r`` is at most its value there times the Gaussian's
     tail, which is to be less than 1e-12 of the whole: there is no second peak outside.
@@ -268,10 +277,16 @@ def _about_peaks(
 def _log_beyond(
     value: Tensor, nodes: Tensor, mean: Tensor, variance: Tensor, peak: Peak
 ) -> Tensor:
-    """Bounds the log of the integral beyond the nodes, over the share that may be."""
+    """Bounds the log of the integral beyond the nodes, over the share that may be.
+
+    So where it is at most the log of the whole integral, what the nodes leave out may
+    be left out. Nodes are distances from the mean, the lowest first.
+    """
     deviation = variance.sqrt()
     sides = []
     for end, side in ((0, -1), (-1, 1)):
+        # Outwards the density falls from its peak on: the highest value beyond an end
+        # is that at the end, or that of the peak where this is farther out.
         falls = side * (mean + nodes[end] - peak.place) >= 0
         highest = torch.where(falls, value[end], peak.height)
         sides.append(highest + log_ndtr(-side * nodes[end] / deviation))
@@ -326,7 +341,10 @@ class BentProducts:
         return bent_integral(lambda z: placed(z)[:2], mean, variance, centre, width)
 
     def _bends_at(self, places: Tensor | None, like: Tensor) -> Tensor:
-        """Finds centres and widths of bends, ``2 x len(places)``, at first use."""
+        """Returns centres and widths of bends, ``2 x len(places)``, of all for None.
+
+        They are sought at first use and kept, NaN before that.
+        """
         if self._bends is None:
             self._bends = like.new_full((2, self._num_rows), torch.nan)
         every = torch.arange(self._num_rows, device=like.device)
@@ -346,7 +364,12 @@ def _near_product(
     variance: Tensor,
     centre: Tensor,
 ) -> Tensor:
-    """Returns the mean; where the bend is far, the highest place between the two."""
+    """Returns the places about which `bent_integral` puts its nodes at first.
+
+    These are the means; where a bend is more than a hundred deviations away, the place
+    between the two at which the product with the Gaussian is largest, as far as the
+    points of a grid show, which is made finer about it again and again.
+    """
     mean, variance = mean.detach(), variance.detach()
     far = (mean - centre).square() > _FAR**2 * variance
     if not bool(far.any()):
@@ -366,7 +389,11 @@ def _near_product(
 
 
 def _kepler(x: Tensor, a: Tensor) -> Tensor:
-    """Solves ``a sinh y + y = x`` for ``y``."""
+    """Solves ``a sinh y + y = x`` for ``y``, with positive ``a``.
+
+    Newton's steps fall from an upper bound to the solution, as the left side is convex
+    for positive ``x``, whose signs are put back in the end.
+    """
     size = x.abs()
     y = size.minimum(torch.asinh(size / a))
     for _ in range(_NEWTON_STEPS):
@@ -383,7 +410,9 @@ def bend_width(
 ) -> Tensor:
     """Finds how far from a centre a function has changed, within a factor of 2.
 
-    Half of the first power of two of which ``changed`` says so; 1 where it never does.
+    ``changed`` says so of points, ``num_points x shape``, elementwise. The result is
+    half of the distance, of powers of two, from which it first does; 1 where it never
+    does.
     """
     probes = _PROBES.to(like).view(-1, *[1] * like.dim())
     has_changed = changed(centre + probes)
@@ -434,12 +463,15 @@ def density_bend(
     falling = first > last
 
     def beyond(logs: Tensor) -> Tensor:
+        """Tells whether the density is past halfway from its left end's level."""
         return ((logs - highest).exp() > middle) != falling
 
     share = torch.linspace(0, 1, _ZOOM_POINTS, dtype=like.dtype, device=like.device)
     share = share.view(-1, *[1] * like.dim())
     for _ in range(_ZOOMS):
         last_index = len(grid) - 1
+        # The next grid is between the neighbours of the highest point, or between the
+        # first point that is past halfway and the one before it.
         bend_index = torch.where(
             peaked, values.argmax(0), beyond(values).to(torch.uint8).argmax(0)
         )
@@ -454,6 +486,11 @@ def density_bend(
     level = log_density(centre.unsqueeze(0)).squeeze(0) - highest
 
     def changed(u: Tensor) -> Tensor:
+        """Tells whether a peak has fallen by half a nat, or a level by half its way.
+
+        A peak has to on one side at least: at ``u``, or as far to the left of the
+        centre as ``u`` is to the right.
+        """
         log_ratios = [log_density(v) - highest for v in (u, 2 * centre - u)]
         fallen = torch.minimum(*log_ratios) <= level - 0.5
         risen = (log_ratios[0].exp() - level.exp()).abs() >= 0.5 * (

@@ -37,7 +37,10 @@ _SMALL_DEVIATION = 1e-3
 
 
 def _acceleration_weights(num_terms: int) -> tuple[float, ...]:
-    """Computes weights of the accelerated alternating series, signs included."""
+    """Computes weights by which so many terms sum an alternating series, with signs.
+
+    Algorithm 1 of Cohen, Rodriguez Villegas and Zagier (2000).
+    """
     d = 0.5 * ((3 + math.sqrt(8)) ** num_terms + (3 - math.sqrt(8)) ** num_terms)
     b, c, weights = -1.0, -d, []
     for k in range(num_terms):
@@ -56,7 +59,10 @@ def _log_scaled_tail(z: Tensor) -> Tensor:
 
 
 def _log_half_moments(mean: Tensor, deviation: Tensor, first: int) -> Tensor:
-    """Computes ``log b_k(mean)``, ``k = first, first + 1, ..``, the last dimension."""
+    r"""Computes :math:`\log b_k`, ``k = first, first + 1, ..``, the last dimension.
+
+    With a Gaussian ``u``, :math:`b_k = E[e^{-k u}; u > 0]`; there are `_NUM_TERMS`.
+    """
     k = torch.arange(first, first + _NUM_TERMS, dtype=mean.dtype, device=mean.device)
     mean, deviation = mean.unsqueeze(-1), deviation.unsqueeze(-1)
     z = mean / deviation - k * deviation
@@ -70,7 +76,10 @@ def _log_half_moments(mean: Tensor, deviation: Tensor, first: int) -> Tensor:
 
 
 def _log_alternating_sum(log_terms: Tensor) -> Tensor:
-    """Computes ``log sum_k (-1)^k exp(log_terms_k)`` over the last dimension."""
+    """Computes ``log sum_k (-1)^k exp(log_terms_k)`` of an infinite series.
+
+    Its first terms, ``k`` from 0, are along the last dimension, as many as `_WEIGHTS`.
+    """
     weights = log_terms.new_tensor(_WEIGHTS)
     first = log_terms[..., :1]
     ratio = torch.exp(log_terms - first)
@@ -78,11 +87,15 @@ def _log_alternating_sum(log_terms: Tensor) -> Tensor:
 
 
 def log_expected_sigmoid(mean: Tensor, variance: Tensor) -> Tensor:
-    r"""Computes :math:`\log E[1 / (1 + e^{-u})]` to rounding, differentiable once."""
+    r"""Computes :math:`\log E[1 / (1 + e^{-u})]` to rounding, differentiable once.
+
+    The variable ``u`` is Gaussian, with this mean and variance.
+    """
     mean, variance = torch.broadcast_tensors(mean, variance)
     small = variance < _SMALL_DEVIATION**2
     step = 0.5 * torch.where(small, variance, 0.0)
     deviation = torch.where(small, 1.0, variance).sqrt()
+    # The parts of the expectation with u < 0 and with u > 0.
     below = _log_alternating_sum(_log_half_moments(-mean, deviation, 1))
     above = _log_alternating_sum(_log_half_moments(mean, deviation, 0))
     loss = torch.sigmoid(-mean)
@@ -125,12 +138,14 @@ def smooth_sigmoid(mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor, Tens
 
 
 def expected_sigmoid_entropy(mean: Tensor, variance: Tensor) -> Tensor:
-    r"""Computes :math:`E[h(\sigma(u))]` in nats, right to rounding.
+    r"""Computes :math:`E[H(\sigma(u))]` in nats, right to rounding.
 
-    With :math:`t = |u|`, :math:`h(\sigma(u)) = \log(1 + e^{-t}) + t \sigma(-t)`, and
-    with the hazard h and :math:`z_k = \mu / \tau - k \tau`
+    ``H`` is the entropy of a coin with this probability, :math:`\sigma` the logistic
+    function and :math:`u \sim N(\mu, \tau^2)`. With :math:`t = |u|`,
+    :math:`H(\sigma(u)) = \log(1 + e^{-t}) + t \sigma(-t)`, and with the hazard
+    :math:`h = \phi / \Phi` and :math:`z_k = \mu / \tau - k \tau`
 
-    .. math:: E[t e^{-kt}; u > 0] = b_k(\mu) \, \tau \, (z_k + h(z_k)).
+    .. math:: E[t e^{-kt}; u > 0] = E[e^{-kt}; u > 0] \, \tau \, (z_k + h(z_k)).
 
     Differentiable once in ``mean`` and ``variance``, which broadcast.
     """
@@ -146,7 +161,10 @@ def expected_sigmoid_entropy(mean: Tensor, variance: Tensor) -> Tensor:
 
 
 def _half_entropy(mean: Tensor, deviation: Tensor) -> Tensor:
-    """Computes ``E[h(sigma(u)); u > 0]``."""
+    r"""Computes the part with ``u > 0`` of `expected_sigmoid_entropy`.
+
+    It is the alternating sum, from k = 1, of :math:`E[e^{-k u} (1 / k + u); u > 0]`.
+    """
     moments = _log_half_moments(mean, deviation, 1).exp()
     k = torch.arange(1, 1 + _NUM_TERMS, dtype=mean.dtype, device=mean.device)
     mean, deviation = mean.unsqueeze(-1), deviation.unsqueeze(-1)

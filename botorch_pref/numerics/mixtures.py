@@ -27,7 +27,10 @@ _UNGUARDED_ITERATIONS = 5
 
 
 def solve_quantile(p: Tensor, means: Tensor, deviation: Tensor) -> Tensor:
-    """Solves for quantiles of a flat batch without a graph; see :func:`quantile`."""
+    """Solves for quantiles of a flat batch without a graph; see :func:`quantile`.
+
+    ``p`` and the deviation of all components are ``n``, means ``num_components x n``.
+    """
     # Mirror the columns above the median: then the tail asked for is the lower one.
     sign = torch.where(p > 0.5, -1.0, 1.0).to(means)
     return sign * _solve_lower_quantile(
@@ -57,7 +60,10 @@ def _solve_lower_quantile(p: Tensor, means: Tensor, deviation: Tensor) -> Tensor
 def _halley(
     means: Tensor, p: Tensor, deviation: Tensor, low: Tensor, high: Tensor
 ) -> Tensor:
-    """Solves ``log F(x) = log p`` by safeguarded Halley steps from a bracket."""
+    """Solves ``log F(x) = log p`` by Halley's steps, which a bracket keeps safe.
+
+    Columns leave the batch as they are solved: all tensors shrink together.
+    """
     eps = torch.finfo(means.dtype).eps
     x = _cornish_fisher(torch.special.ndtri(p), means, deviation).clamp(low, high)
     root, index = x.clone(), torch.arange(len(p), device=p.device)
@@ -67,11 +73,13 @@ def _halley(
             x = x.clamp(low, high)
         lower, log_f, slope = tail_terms((x - means) / deviation, deviation)
         excess = lower.log() - p.log()
+        # The derivative of log F, whose own is this times (slope - rate).
         rate = log_f.exp() / lower
         low, high = torch.where(excess <= 0, x, low), torch.where(excess > 0, x, high)
         step = excess / rate
         new = x - step / (1 - 0.5 * step * (slope - rate)).clamp(min=0.5)
         inside = (new >= low) & (new <= high)
+        # Every second step halves the bracket, where steps may not contract.
         if iteration > _UNGUARDED_ITERATIONS and iteration % 2:
             inside = torch.zeros_like(inside)
         new = torch.where(inside, new, low + 0.5 * (high - low))
@@ -96,9 +104,13 @@ def _bracket_by_order(
 ) -> tuple[Tensor, Tensor]:
     """Tightens a bracket where components are narrow beside their distances.
 
-    With ``t = Phi(-c)`` negligible and ordered means ``m_(1) <= m_(2) ..``,
+    With ``t = Phi(-c)`` negligible and ordered means ``m_(1) <= m_(2) ..`` of S
+    components,
 
-        F(m_(k) + c sigma) >= (1 - t) k / S,    F(m_(k) - c sigma) <= t + (k - 1) / S.
+        F(m_(k) + c sigma) >= (1 - t) k / S,    F(m_(k) - c sigma) <= t + (k - 1) / S,
+
+    of which the least ``k`` for a value of at least ``p`` gives the upper end, and the
+    largest one for a value of at most ``p`` the lower end.
     """
     count = means.shape[0]
     tail = p.new_tensor(8 * torch.finfo(p.dtype).eps)
@@ -113,7 +125,11 @@ def _bracket_by_order(
 
 
 def tail_terms(u: Tensor, deviation: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Computes ``F(x)``, ``log f(x)`` and slope, of ``u_s``, ``num_components x n``."""
+    """Computes ``F(x)``, ``log f(x)`` and the slope of the latter in ``x``.
+
+    They are those of the mixture, from ``u_s = (x - m_s) / sigma``, ``num_components x
+    n``, and the components' deviation sigma, ``n``.
+    """
     # Subnormal numbers take a processor 20 times longer. Stopping short of them leaves
     # tails beyond 1e-290 in float64, and 1e-35 in float32, as they are.
     reach = math.sqrt(-math.log(torch.finfo(u.dtype).tiny)) - 0.3
@@ -122,12 +138,17 @@ def tail_terms(u: Tensor, deviation: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def log_density_terms(u: Tensor, deviation: Tensor) -> tuple[Tensor, Tensor]:
-    """Computes ``log f(x)`` and its slope, ``-sum_s w_s u_s / sigma``, from ``u_s``."""
+    """Computes ``log f(x)`` of the mixture and its slope, ``-sum_s w_s u_s / sigma``.
+
+    They are from ``u_s = (x - m_s) / sigma``, with weights ``w_s`` in proportion to
+    ``phi(u_s)``, which sum to 1.
+    """
     exponent = u.square().mul_(-0.5)
     largest = exponent.amax(0)
     # Beside the largest weight, 1, the smallest normal number is as good as 0.
     smallest = math.log(torch.finfo(u.dtype).tiny) + 1
     weights = exponent.sub_(largest).clamp_(min=smallest).exp_()
+    # Before the weights are overwritten.
     total = weights.sum(0)
     slope = -(weights.mul_(u)).sum(0) / (total * deviation)
     log_f = largest + (total / u.shape[0]).log() - deviation.log() - _LOG_SQRT_2PI
@@ -270,7 +291,11 @@ def quantile(p: Tensor | float, means: Tensor, variance: Tensor) -> Tensor:
 def responsibilities(
     x: Tensor, means: Tensor, deviation: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Computes ``u_s`` and weights ``w_s``, of means at ``x`` alone if sigma is 0."""
+    """Computes ``u_s = (x - m_s) / sigma``, and the shares of components in ``f(x)``.
+
+    These are the weights ``w_s``, which sum to 1. Where sigma is 0, the means at ``x``
+    have equal shares, and ``u_s`` is 0.
+    """
     positive = deviation > 0
     u = (x - means) / torch.where(positive, deviation, 1.0)
     weights = torch.softmax(-0.5 * u.square(), dim=0)
@@ -288,7 +313,11 @@ def attach_root(
     mean_coefficients: Tensor,
     deviation_coefficient: Tensor,
 ) -> Tensor:
-    """Attaches derivatives in the means and sigma to a root without a graph."""
+    """Attaches derivatives in the means and sigma to a root without a graph.
+
+    The coefficients are these derivatives, ``num_components x ...`` and ``...``; the
+    value of the root stays the same.
+    """
     shift = (mean_coefficients * (means - means.detach())).sum(0)
     return root + shift + deviation_coefficient * (deviation - deviation.detach())
 
@@ -324,6 +353,7 @@ def tailed_positive_part(means: Tensor, variance: Tensor) -> Tensor:
         far & (distance > 0), distance, 1.0
     )
     square = ratio.square()
+    # a - |m| arctan(a / |m|) by the series of the arctangent.
     far_spread = width * square * (1 / 3 - square * (1 / 5 - square / 7))
     spread = torch.where(open_, near_spread, torch.where(far, far_spread, 0.0))
     # Not the mean of m and |m|, whose slopes would cancel to no digits in the tail.
@@ -341,7 +371,7 @@ _BISECTIONS_PER_ROUND = 8
 def narrowest_interval(
     means: Tensor, variance: Tensor, level: float
 ) -> tuple[Tensor, Tensor]:
-    """Ends ``a < b`` of the narrowest interval of probability ``level``.
+    """Computes the ends ``a < b`` of the narrowest interval of probability ``level``.
 
     They satisfy ``F(b) - F(a) = level`` and ``f(a) = f(b)``. The marginals of a
     skew-normal process are log-concave, so that this point is unique; a finite mixture
@@ -374,7 +404,7 @@ def narrowest_interval(
 def _attach_interval(
     lower: Tensor, upper: Tensor, means: Tensor, variance: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Attaches the first-order dependence of both ends on the mixture.
+    """Attaches to both ends of the narrowest interval their derivatives.
 
     With ``l = log f``, ``dA = sum_s w_s (dm_s + u_s dsigma)`` at ``a``, ``dB`` the same
     at ``b`` and ``dl`` the change of ``l`` at a fixed point,
@@ -410,7 +440,10 @@ def _attach_interval(
 
 
 def _solve(means: Tensor, deviation: Tensor, level: float) -> tuple[Tensor, Tensor]:
-    """Solves for both ends, of a flat batch: ``num_components x n`` and ``n``."""
+    """Solves for both ends of narrowest intervals, of a flat batch without a graph.
+
+    Means are ``num_components x n``, and deviations of components ``n``.
+    """
     tail = deviation.new_full(deviation.shape, 0.5 * (1 - level))
     central_low = solve_quantile(tail, means, deviation)
     central_up = -solve_quantile(tail, -means, deviation)
@@ -441,7 +474,12 @@ def _solve(means: Tensor, deviation: Tensor, level: float) -> tuple[Tensor, Tens
 def _newton(
     lower: Tensor, upper: Tensor, means: Tensor, deviation: Tensor, level: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Solves for level and equal densities by Newton; also tells which converged."""
+    """Solves for level and equal densities by Newton; also tells which converged.
+
+    ``mass`` is by how much the log of both tails together is above that of ``1 -
+    level``, and ``height`` the difference of log densities at the ends: both are to
+    be 0.
+    """
     lower, upper = lower.clone(), upper.clone()
     good = torch.zeros_like(lower, dtype=torch.bool)
     tolerance = torch.finfo(means.dtype).eps ** 0.5

@@ -31,6 +31,10 @@ def _hazard_value(x: Tensor) -> Tensor:
 
 
 def _log_ndtr_and_hazard_value(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Computes ``log Phi(x)`` and the hazard ``phi(x) / Phi(x)``, to all digits.
+
+    For values alone: their gradients would be lost in overflows.
+    """
     t = _SQRT_HALF * x
     scaled = torch.special.erfcx(-t)
     # Phi = exp(-x^2 / 2) erfcx(-x / sqrt 2) / 2, where its complement has no digits.
@@ -89,7 +93,8 @@ def hazard_excess(x: Tensor) -> Tensor:
 
 
 def _excess(x: Tensor, h: Tensor) -> Tensor:
-    """Adds the hazard to its point, by a series in the left tail."""
+    """Computes ``x + h`` of a point and its hazard, by a series in the left tail."""
+    # From here on the series is nearer than the sum, in this floating point type.
     cut = -((_SERIES_ERROR / torch.finfo(x.dtype).eps) ** (1 / 12))
     deep = x < cut
     if not bool(deep.any()):
@@ -144,7 +149,11 @@ _NARROW_NODES, _NARROW_WEIGHTS = (0.5 * t for t in leggauss(8, dtype=torch.float
 
 
 def _orient(lower: Tensor, upper: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Mirrors intervals that lie to the right, where ``Phi`` has no digits left."""
+    """Mirrors intervals that lie to the right, where ``Phi`` has no digits left.
+
+    Returns their lower and upper ends, and the sign: -1 where an interval was mirrored,
+    which odd derivatives and draws have to be multiplied by.
+    """
     mirrored = lower + upper > 0
     alpha = torch.where(mirrored, -upper, lower)
     beta = torch.where(mirrored, -lower, upper)
@@ -163,13 +172,15 @@ class _Interval(NamedTuple):
 def _around_zero(a: Tensor, b: Tensor, _: Tensor) -> _Interval:
     r"""Computes the terms of intervals with ``a < 0 < b``.
 
-    With :math:`g_j = [\phi^{(j)}(b) - \phi^{(j)}(a)] / Z` the derivatives are
-    :math:`g_0`, :math:`g_1 - g_0^2` and :math:`g_2 - 3 g_0 g_1 + 2 g_0^3`, where
-    :math:`\phi' = -x \phi` and :math:`\phi'' = (x^2 - 1) \phi`.
+    These are :math:`\log Z`, with :math:`Z = \Phi(b) - \Phi(a)`, and its derivatives as
+    both ends shift. With :math:`g_j = [\phi^{(j)}(b) - \phi^{(j)}(a)] / Z` the
+    derivatives are :math:`g_0`, :math:`g_1 - g_0^2` and :math:`g_2 - 3 g_0 g_1 + 2
+    g_0^3`, where :math:`\phi' = -x \phi` and :math:`\phi'' = (x^2 - 1) \phi`.
     """
     log_beta = log_ndtr(b)
     gap = log_beta - log_ndtr(a)
     mass = -torch.expm1(-gap)
+    # Densities at the ends over Z, which is Phi(b) times the mass.
     at_beta, at_alpha = hazard(b) / mass, hazard(a) * torch.exp(-gap) / mass
     g0 = at_beta - at_alpha
     g1 = a * at_alpha - b * at_beta
@@ -179,11 +190,13 @@ def _around_zero(a: Tensor, b: Tensor, _: Tensor) -> _Interval:
 
 
 def _in_tail(a: Tensor, b: Tensor, width: Tensor) -> _Interval:
-    """Computes the terms of intervals with ``a < b <= 0``, by ``t = b - y``.
+    r"""Computes the terms of intervals with ``a < b <= 0``, by ``t = b - y``.
 
-    Differences of the :math:`g_j` of :func:`_around_zero` cancel here. With the hazard
-    ``H`` of ``a`` in the interval of width w, :math:`E[t^{k+1}] = k E[t^{k-1}] + b
-    E[t^k] - w^k H`, and :math:`E[t]` is a sum of hazard excesses.
+    Here ``y`` is the standard normal kept in the interval. The derivatives are minus
+    its mean, its variance minus 1, and minus its third central moment; the differences
+    of :func:`_around_zero` would cancel. With the hazard :math:`H = \phi(a) / Z` of
+    ``a`` and the width w, :math:`E[t^{k+1}] = k E[t^{k-1}] + b E[t^k] - w^k H`, and
+    :math:`E[t]` is a sum of hazard excesses.
     """
     excess_a, excess_b = hazard_excess(a), hazard_excess(b)
     # log Phi(b) - log Phi(a), where Phi = phi / h.
@@ -221,7 +234,10 @@ def _narrow(_: Tensor, b: Tensor, width: Tensor) -> _Interval:
 
 
 def _bounded(alpha: Tensor, beta: Tensor, width: Tensor) -> _Interval:
-    """Computes terms for ``alpha + beta <= 0`` by the form that keeps digits."""
+    """Computes terms for ``alpha + beta <= 0`` by the form that keeps digits.
+
+    Each form is called with those intervals alone for which it does.
+    """
     narrow = -alpha * width <= 1.0
     tail = (beta <= 0) & ~narrow
     out = _Interval(*(torch.zeros_like(beta).flatten() for _ in range(4)))
@@ -350,6 +366,7 @@ def _log_mass_ratio(alpha: Tensor, beta: Tensor, width: Tensor) -> Tensor:
     bounded = alpha.isfinite()
     if not bool(bounded.any()):
         return torch.full_like(beta, torch.inf)
+    # Farther right Phi is 1 all the same, and squares would overflow.
     near = beta.clamp(max=_ALL_MASS)
     distance = torch.where(beta > _ALL_MASS, near - alpha, width)
     finite = torch.where(bounded, distance, torch.ones_like(distance))
@@ -361,10 +378,11 @@ def truncated_normal_quantile(
 ) -> Tensor:
     r"""Computes draws of :math:`N(\mu_i, r_i)` in :math:`[l_i, u_i]` from uniform ones.
 
-    Each interval is mirrored so that its mass lies towards its upper standardised end
-    :math:`\beta`, and the quantile solves :math:`\Phi(x) = \Phi(\beta) q`. Where
-    :math:`\beta < -5` the distance :math:`\beta - x` to the bound is solved for, in log
-    space, so that draws next to a far bound keep their digits.
+    The ``variance`` is :math:`r_i`, and uniform draws are in [0, 1]. Each interval is
+    mirrored so that its mass lies towards its upper standardised end :math:`\beta`, and
+    the quantile solves :math:`\Phi(x) = \Phi(\beta) q`. Where :math:`\beta < -5` the
+    distance :math:`\beta - x` to the bound is solved for, in log space, so that draws
+    next to a far bound keep their digits.
     """
     uniform, mean, variance, lower, upper = torch.broadcast_tensors(
         uniform, mean, variance, lower, upper
@@ -403,6 +421,7 @@ def sample_truncated_normal(
     21).
     """
     shape = torch.broadcast_shapes(mean.shape, variance.shape, lower.shape, upper.shape)
+    # The order of the parts, and the place of each draw in its part.
     order, within = (
         torch.rand(shape, generator=generator, dtype=mean.dtype, device=mean.device)
         for _ in range(2)

@@ -33,7 +33,10 @@ _FARTHEST_PEAK = 2.5
 
 
 def _nodes() -> tuple[Tensor, Tensor]:
-    """Places nodes on all panels, with logarithms of their weights."""
+    """Places nodes of Gauss and Legendre between -8.5 and 8.5, with their log weights.
+
+    They are on panels of equal length, beyond which powers do not change.
+    """
     half = _END / _PANELS
     centres = torch.arange(1 - _PANELS, _PANELS, 2).double() * half
     nodes = (centres.unsqueeze(-1) + half * _UNIT).flatten()
@@ -49,6 +52,7 @@ class NormalPowers:
     """
 
     def __init__(self, wins: Tensor, losses: Tensor) -> None:
+        """Computes the logs of the powers at all nodes, with the weights in them."""
         self.wins, self.losses = wins.double(), losses.double()
         nodes, log_weights = (column.to(wins.device) for column in _nodes())
         self._nodes = nodes.unsqueeze(-1)
@@ -65,7 +69,11 @@ class NormalPowers:
 
     @torch.no_grad()
     def covers(self, mean: Tensor, variance: Tensor) -> Tensor:
-        """Tells for which Gaussians, ``... x m``, of all rows the nodes are right."""
+        """Tells for which Gaussians, ``... x m``, of all rows the nodes are right.
+
+        Of others the product is too narrow for them, or its peak is too far out.
+        """
+        # Powers that pull the product from the mean towards 0.
         against = torch.where(mean < 0, self.wins, self.losses)
         near = mean.abs() <= _FARTHEST_PEAK * (1 + against * variance)
         bend = variance.reciprocal() + 2 / math.pi * (self.wins + self.losses)
@@ -87,7 +95,11 @@ class NormalPowers:
         return TiltedMoments(*(torch.cat(part, -1).to(mean.dtype) for part in columns))
 
     def _moments(self, mean: Tensor, variance: Tensor, rows: Tensor) -> TiltedMoments:
-        """Sums over the nodes, with the Gaussian beyond them."""
+        """Sums over the nodes, with the Gaussian beyond them where the powers are 1.
+
+        The product is a mixture of the part ``within`` the nodes and a truncated
+        Gaussian ``beyond``, whose moments are joined by their ``share``.
+        """
         deviation = variance.sqrt()
         nodes = self._nodes.view(-1, *[1] * mean.dim())
         logs = self._logs[:, self._which[rows]]

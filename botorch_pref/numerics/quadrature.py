@@ -113,7 +113,11 @@ def tilted_moments(
 
 
 def _on_panels(starts: Tensor, ends: Tensor) -> tuple[Tensor, Tensor]:
-    """Places Gauss-Legendre nodes on ``num_panels x shape`` panels, and log weights."""
+    """Places nodes of Gauss and Legendre on panels, with the logs of their weights.
+
+    Panels are ``num_panels x shape``. Of sixteen nodes each, the first of all panels
+    come first, then the second ones, ``num_nodes x shape``.
+    """
     shape = (-1, *[1] * starts.dim())
     unit, weights = (column.to(starts).view(shape) for column in _LEGENDRE)
     half = 0.5 * (ends - starts)
@@ -164,9 +168,11 @@ _AT_ONCE = 2**13
 def log_concave_integral(
     of_rows: OfRows, mean: Tensor, variance: Tensor
 ) -> TiltedMoments:
-    """Integrates a log-concave function: the log, and its derivatives, to about 1e-10.
+    """Integrates a log-concave function times a Gaussian, to about 1e-10.
 
-    Arguments that are not finite are a ``PrecisionError``.
+    The result has the log of the integral, and its derivatives in the mean of the
+    Gaussian, for ``... x m`` means and variances. Arguments that are not finite are a
+    ``PrecisionError``.
     """
     dtype, m = mean.dtype, mean.shape[-1]
     mean, variance = torch.broadcast_tensors(mean.double(), variance.double())
@@ -190,7 +196,10 @@ def log_concave_integral(
 def at_places(
     of_rows: Callable[[Tensor | None], F], places: Tensor
 ) -> Callable[[Tensor | None], F]:
-    """Restricts functions to some rows, which are then counted among themselves."""
+    """Restricts functions to the rows at some places of the last dimension.
+
+    These rows are then counted from 0: place ``i`` of the result is ``places[i]``.
+    """
     return lambda inner: of_rows(places if inner is None else places[inner])
 
 
@@ -201,7 +210,7 @@ def _integrals(of_rows: OfRows, mean: Tensor, variance: Tensor) -> TiltedMoments
 
 
 def _hermite_rule(of_rows: OfRows, mean: Tensor, variance: Tensor) -> TiltedMoments:
-    """Applies the first rule of many integrals, and others where that misses."""
+    """Applies Gauss-Hermite quadrature, and `_even_rule` where that misses."""
     return hermite_integral(of_rows, mean, variance, _even_rule)
 
 
@@ -224,7 +233,7 @@ def hermite_integral(
         bends = bend.abs() * gaussian[1]
         gentle = float((bends <= _GENTLE).double().mean())
         curvature = gaussian[1].reciprocal() - bend.clamp_max(0.0)
-        # One step of Newton's method leads near enough to the peak.
+        # One step of Newton's method from the mean leads near enough to the peak.
         peak, width = slope / curvature, curvature.rsqrt()
     if gentle < _MOST_ROWS:
         return fallback(of_rows, mean, variance, None)
@@ -262,6 +271,7 @@ def _by_node_sets(
     def by_more_nodes(
         of_missed: OfRows, mean: Tensor, variance: Tensor, places: Tensor | None
     ) -> TiltedMoments:
+        """Integrates what was missed by the next set, or by the fallback."""
         if len(sets) == 1:
             return fallback(of_missed, mean, variance, places)
         peaks = peak[..., places], width[..., places]
@@ -271,7 +281,11 @@ def _by_node_sets(
 
 
 def _wide_rule(of_rows: OfRows, mean: Tensor, variance: Tensor) -> TiltedMoments:
-    """Applies the first rule of few integrals, and others where that misses."""
+    """Applies even steps over the whole Gaussian, and `_even_rule` where that misses.
+
+    More nodes than need be, and no search for a peak: of few integrals calls cost more
+    than nodes.
+    """
     with torch.no_grad():
         reach = math.sqrt(2 * _DROP)
         step = 2 * reach / (_WIDE_NODES - 1)
@@ -289,7 +303,10 @@ def _wide_rule(of_rows: OfRows, mean: Tensor, variance: Tensor) -> TiltedMoments
 def _even_rule(
     of_rows: OfRows, mean: Tensor, variance: Tensor, places: Tensor | None = None
 ) -> TiltedMoments:
-    """Applies the second rule, and the third for integrals that it misses."""
+    """Applies even steps between both ends of the product, and panels where they miss.
+
+    Integrals with too many steps are given to the panels as well.
+    """
     function, gaussian = of_rows(None), (mean.detach(), variance.detach())
     with torch.no_grad():
         peak = _peak(function, *gaussian)
@@ -301,6 +318,7 @@ def _even_rule(
     def by_panels(
         of_missed: OfRows, mean: Tensor, variance: Tensor, places: Tensor | None
     ) -> TiltedMoments:
+        """Integrates what was missed on panels; what these miss is not looked for."""
         function, gaussian = of_missed(None), (mean.detach(), variance.detach())
         missed_peak = _Peak(*(part[..., places] for part in peak))
         panels = _panel_nodes(function, *gaussian, missed_peak, ends[..., places])
@@ -310,6 +328,7 @@ def _even_rule(
 
 
 def _check_finite(value: Tensor) -> None:
+    """Refuses an integral of which some number is not finite, as of bad parameters."""
     if not bool(value.isfinite().all()):
         raise PrecisionError(
             "The integral of an answer's probability over a utility is not a number: "
@@ -329,7 +348,12 @@ def completed(
         [Callable[[Tensor | None], F], Tensor, Tensor, Tensor | None], TiltedMoments
     ],
 ) -> TiltedMoments:
-    """Replaces moments by another rule's where they miss in any element of a batch."""
+    """Replaces moments by another rule's where they miss in any element of a batch.
+
+    ``missed`` is ``... x m``, and a row, a place of the last dimension, is replaced
+    whole. ``rule`` gets functions, means and variances of these rows alone, and their
+    places among all.
+    """
     missed = missed.reshape(-1, missed.shape[-1]).any(0)
     if not bool(missed.any()):
         return moments
@@ -375,7 +399,7 @@ def _sums(
     """Sums moments over nodes, distances from the mean, and tells which are missed."""
     value, slope, _ = function(mean.detach() + nodes)
     moments, errors = node_sums(value, slope, nodes, log_weights, mean, variance)
-    # No mean is above the maximum, but for rounding.
+    # A weighted mean of e^g is not above its maximum, but for rounding.
     value = moments.value.minimum(value.amax(0))
     return moments._replace(value=value), ~(errors <= _TOLERANCE)
 
@@ -510,7 +534,10 @@ def _panel_nodes(
 def _panel_lengths(
     function: LogConcave, mean: Tensor, variance: Tensor, grid: Tensor
 ) -> Tensor:
-    """Computes how long a panel may be in each interval of a grid."""
+    """Computes how long a panel may be in each interval of a grid of distances.
+
+    The grid is increasing, ``k x shape``, and the result ``k - 1 x shape``.
+    """
     steps = grid.diff(dim=0)
     slope = function(mean + grid)[1] - grid / variance
     tiny = torch.finfo(mean.dtype).tiny
@@ -524,7 +551,10 @@ def _panel_lengths(
 
 
 def _even_grid(grid: Tensor, length: Tensor, count: int) -> Tensor:
-    """Places points between which there are equally many panels, ``count x shape``."""
+    """Places points between which there are equally many panels, ``count x shape``.
+
+    In each interval of the grid, panels have its ``length``.
+    """
     panels = (grid.diff(dim=0) / length).cumsum(0)
     along = torch.cat([torch.zeros_like(panels[:1]), panels])
     unit = torch.linspace(0, 1, count, dtype=grid.dtype, device=grid.device)
