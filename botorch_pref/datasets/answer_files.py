@@ -319,7 +319,13 @@ def _rating_table(ratings: Ratings) -> DataFrame:
 
 
 def merged_answers(columns: dict[str, list[Any]]) -> DataFrame:
-    """Returns the different answers, with their counts, in the order of their texts."""
+    """Makes the table of the different answers, with the sums of their counts.
+
+    It is in the order of their texts, so that the order of a file's rows is no matter.
+
+    Args:
+        columns: Of a table of answers with a ``count``.
+    """
     from pandas import DataFrame
 
     answers = DataFrame(columns)

@@ -210,8 +210,8 @@ def distinct_items(features: Tensor) -> tuple[Tensor, Tensor]:
     """Merges items with the same features, which are one to a utility.
 
     Returns:
-        `n x d` distinct ones of `... x d` features, in the order of their numbers, and
-        for each item given the index of the one that it is, `...`.
+        `n x d` distinct ones of `... x d` features, in the order of their numbers; and
+        where among these each of the given ones is, `...`.
     """
     flat = features.reshape(-1, features.shape[-1])
     datapoints, inverse = torch.unique(flat, dim=0, return_inverse=True)

@@ -132,7 +132,11 @@ def rated_targets(table: CsvTable, named: NamedColumns) -> Reading | None:
 
 
 def _scores(table: CsvTable) -> dict[str, dict[str, str]]:
-    """Finds columns of scores: by evaluators, and of each by two or more targets."""
+    """Finds columns of scores by evaluators of targets.
+
+    Returns:
+        For each evaluator of two or more targets, by name, the column of each target.
+    """
     header = set(table.header)
     targets = [
         name.removesuffix("_trace_id")

@@ -487,7 +487,7 @@ def _covariates(answers: DataFrame) -> Tensor | None:
 
 
 def _at_home(answers: DataFrame) -> Tensor:
-    """Returns 1 where the winner was at home and -1 where the loser was, ``m x 1``."""
+    """Returns 1 where a winner was at home, -1 where a loser was, else 0, ``m x 1``."""
     # One by one: pandas compares neither gaps of nullable columns nor categories.
     sides = (answers[name].tolist() for name in (HOME, WINNER, LOSER))
     rows = zip(answers.index, answers[HOME].notna(), *sides, strict=True)

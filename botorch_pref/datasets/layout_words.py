@@ -262,10 +262,11 @@ _PARTS = re.compile(
 
 
 def names_items(column: str) -> bool | None:
-    """Says whether the name of a column has its cells be names, or sides and places.
+    """Tells by a column's name what a cell means that is an item's name, and a side.
 
     Returns:
-        None where ``column`` does not say it.
+        True for names, as in ``winner_name``; False for sides and places of items, as
+        in ``winner_side``; None where the name does not say it.
     """
     words = {*words_of(column)}
     if words & {"name", "id"}:

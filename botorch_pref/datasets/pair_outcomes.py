@@ -259,6 +259,7 @@ def _code_of_first(value: str, table: CsvTable, column: str) -> tuple[str, Code]
     numbers = {cell: number_of(cell) for cell in labels}
     number = number_of(value)
     if number is not None and None not in numbers.values():
+        # What may stand for the second item: beside 1 the first of three that is there.
         opposite = {1.0: (2.0, -1.0, 0.0)}.get(number, (1.0,))
         second = next((n for n in opposite if n in numbers.values()), None)
         # Numbers beside those of the two items are ties, as 0 is beside 1 and -1.
@@ -333,7 +334,7 @@ def _likeliest(
 def _winner_cells(
     table: CsvTable, column: str, pair: Pair
 ) -> tuple[list[str], list[tuple[str, str]]]:
-    """Returns cells that say who won, and the items of each."""
+    """Returns cells that say who won, and the two items of each row."""
     sides = zip(table.cells(pair.first), table.cells(pair.second), strict=True)
     return table.cells(column), [*sides]
 

@@ -333,7 +333,7 @@ def _sets(
     sign = 1.0 if are_ranks else -1.0
 
     def rankings(table: CsvTable) -> Rankings:
-        """Yields the ranking of each row by its marks."""
+        """Yields the ranking of each row, by ranks or by scores, large ones first."""
         sets = zip(*map(table.cells, items), strict=True)
         numbers = zip(*map(table.numbers, values), strict=True)
         for row, (names, marks) in enumerate(zip(sets, numbers, strict=True)):

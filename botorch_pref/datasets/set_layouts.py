@@ -288,6 +288,7 @@ def square_matrix(table: CsvTable, named: NamedColumns) -> Reading | None:
     def read(table: CsvTable) -> Answers:
         """Reads how often the item of a row beat that of each column."""
         answers = Answers()
+        # Such as NA or - where an item meets itself.
         cells = [["" if is_missing(c) else c for c in row] for row in table.rows]
         table = replace(table, rows=cells)
         for column in names:

@@ -172,14 +172,15 @@ def _opinions_of(videos: Any) -> Iterator[dict[str, Any]]:
 
     See `_opinions` for what these have. Videos get the names of their files.
     """
-    places = {video["asset_id"]: Path(str(video["path"])).name for video in videos}
+    file_names = {video["asset_id"]: Path(str(video["path"])).name for video in videos}
     for video in videos:
-        name, scores = places[video["asset_id"]], video["os"]
+        name, scores = file_names[video["asset_id"]], video["os"]
         if not isinstance(scores, dict):
             scores = dict(enumerate(scores, 1))
         for key, score in scores.items():
             if isinstance(key, tuple):
-                first, second, rater = name, places[key[1]], str(key[0]).strip()
+                # The subject, and the number of the other video.
+                first, second, rater = name, file_names[key[1]], str(key[0]).strip()
                 if score not in _OUTCOMES:
                     raise ValueError(
                         f"{first} has {score!r} from {rater} beside {second}; it is 1 "

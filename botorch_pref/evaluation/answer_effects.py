@@ -97,7 +97,7 @@ def effect_table(
 
 
 def home_bias(effects: DataFrame) -> PositionBias:
-    """Reads the position bias in a table of effects, see `effect_table`."""
+    """Reads the position bias in the row ``home`` of a table of `effect_table`."""
     effect = effects.loc[HOME]
     return PositionBias(
         tuple(effect[["utility", "lower", "upper"]].tolist()),

@@ -210,7 +210,8 @@ def answer_likelihoods(
     All are of the same noise.
 
     Args:
-        item: Of each point, where each item has a threshold of ties.
+        item: The number of the item of each point, for a threshold of ties of each;
+            None for one of all.
         feedback: The answers.
     """
     likelihoods: dict[type[Feedback], Any] = {}
@@ -253,7 +254,7 @@ class TableKernel(Kernel):
         if diag:
             first, second = (self.table[number] for number in numbers)
             return cast("Tensor", self.base(first, second, diag=True))
-        # Each category and each rater has the same items.
+        # Each category and each rater has the same items: each pair is computed once.
         (first, i), (second, j) = (x.unique(return_inverse=True) for x in numbers)
         covariance = dense_covariance(self.base, self.table[first], self.table[second])
         return take_rows(take_rows(covariance, i).mT, j).mT
@@ -271,7 +272,7 @@ class _Share(Kernel):
     def forward(
         self, x1: Tensor, x2: Tensor, diag: bool = False, **params: Any
     ) -> Tensor:
-        """See base class."""
+        """See base class: the kernel times the agreement, or times what it leaves."""
         agreement = self.raters.agreement
         share = agreement if self.agree else 1 - agreement
         if diag:

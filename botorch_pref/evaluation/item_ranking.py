@@ -528,7 +528,10 @@ def _are_biased(answers: DataFrame, raters: Sequence[Hashable]) -> bool:
 def _biased_feedback(
     items: ItemTable, answers: DataFrame
 ) -> tuple[Tensor, tuple[Feedback, ...], tuple[Hashable, ...]]:
-    """Makes `ItemTable.feedback` with covariates of each rater where there are any."""
+    """Makes points, blocks of answers and names of raters, as `ItemTable.feedback`.
+
+    Where raters may be biased for what is first, each has a covariate, too.
+    """
     points, feedback, raters = items.feedback(answers)
     if _are_biased(answers, raters):
         feedback = with_rater_biases(points, feedback, len(raters))

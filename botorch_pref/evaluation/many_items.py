@@ -93,6 +93,7 @@ class ChoiceDesign:
         """Computes the gradient of `log_likelihood`, ``p``."""
         chances, _ = self.probabilities(parameters)
         gradient = -(self.rows.T @ (chances * self.row_counts))
+        # The derivative of log(exp(2 t) - 1) for each tie.
         if self.num_ties:
             gradient[-1] -= 2 * self.num_ties / np.expm1(-2 * parameters[-1])
         return np.asarray(gradient)
@@ -170,7 +171,7 @@ class ChoiceDesign:
         return csr_array((ones, np.arange(len(ones)), ends))
 
     def _mean_rows(self, chances: np.ndarray) -> csr_array:
-        """Computes the mean row of each set, ``m x p``."""
+        """Computes the mean row of each set under ``chances`` of rows, ``m x p``."""
         rows = self.rows
         weights = np.repeat(chances, np.diff(rows.indptr)) * rows.data
         ends = np.append(rows.indptr[self.starts], rows.indptr[-1])
@@ -456,10 +457,10 @@ def choice_design(
         starts: Where the rows of each set begin, ``m``.
         counts: How often each choice was made, ``m``.
         num_items: How many items there are.
-        num_slopes: How many of the first covariates have slopes of utilities as
-            weights.
-        covariates: How much more the loser of a row has of what weights are of, such
-            as 1 where it was at home, and -1 where the winner was, ``R x w``.
+        num_slopes: How many of the covariates, the first ones, are of items' features.
+            Their weights are slopes, with the prior variance of utilities.
+        covariates: How much more the loser of a row has of each, such as 1 where it was
+            at home, and -1 where the winner was, ``R x w``.
         is_duel: Whether a row's set could be a tie, ``R``; by default all where there
             are ties.
         num_ties: How often a tie was answered.

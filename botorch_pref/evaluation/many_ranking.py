@@ -137,7 +137,13 @@ class ManyItemRanking:
         return table.assign(deviation=[*self.control_scales.values()])
 
     def _effects(self, names: list[str], start: int, level: float) -> DataFrame:
-        """Makes the table of the parameters from a place on."""
+        """Makes the table of what weights of answers add, see `effect_table`.
+
+        Args:
+            names: Of the weights.
+            start: The place of the first of them among the parameters.
+            level: Probability of the intervals.
+        """
         mean = self.posterior.mean[start : start + len(names)]
         deviations = [self.posterior.deviation(start + i) for i in range(len(names))]
         half = torch.tensor(deviations, dtype=torch.double) * ndtri(0.5 + 0.5 * level)

@@ -59,6 +59,7 @@ def _edges(block: Feedback) -> Tensor:
     # Ratings are on one scale, which compares all points of theirs.
     if not block.relative:
         groups = [torch.cat([group.flatten() for group in groups]).unsqueeze(0)]
+    # The chosen item, a field of one dimension, is in its set.
     ends = [(g[:, :1].expand_as(g), g) for g in groups if g.dim() == 2]
     edges = torch.cat([torch.stack(two).flatten(1) for two in ends], dim=-1)
     return edges[:, (edges >= 0).all(0)]
@@ -169,7 +170,10 @@ def best_probability(
 def utility_samples(
     model: Model, points: Tensor, num_samples: int, seed: int
 ) -> Tensor:
-    """Draws joint posterior samples of utilities, ``num_samples x batch_shape x n``."""
+    """Draws joint posterior samples of utilities, ``num_samples x batch_shape x n``.
+
+    The same seed has the same draws; the global random state stays as it is.
+    """
     with torch.no_grad():
         posterior = cast("TorchPosterior", check_one_to_one(model).posterior(points))
         sampler = get_sampler(posterior, torch.Size([num_samples]), seed=seed)

@@ -216,7 +216,8 @@ class _Fit:
         excess = contrast[:count] @ self.raw_noise
         # The step to the least of the quadratic where the contrast is zero.
         step = -along * (excess / (contrast @ along))
-        # What the quadratic promises; the loss itself takes a fit of the posterior.
+        # The ratio of the quadratic itself. That of the loss takes a posterior, and is
+        # at most so many times as large.
         if excess.square() / (contrast @ along) < limit / _MOST_SKEWED:
             return False
         moved = self.raw_noise + step[:count]

@@ -65,7 +65,10 @@ class RatingDesign:
 
     @property
     def narrow_counts(self) -> Tensor:
-        """Counts of each pair of narrow ones with each other, ``(n + 1) x (n + 1)``."""
+        """Ratings of which two narrow ones both are a part, ``(n + 1) x (n + 1)``.
+
+        A rating has one narrow item or rater, and the mean of all, the last.
+        """
         totals = self.counts.sum(0)
         matrix = totals.diag()
         matrix[-1] = matrix[:, -1] = totals

@@ -180,6 +180,7 @@ def _row_moments(rows: SparseDesign, options: _Shown) -> tuple[Tensor, Tensor]:
     """
     means, covariance = shared_covariance_mixture(options.posterior(rows.indices))
     c = rows.coefficients
+    # Members of an ensemble are between the rows and their points.
     c = c.reshape(len(c), *[1] * (means.dim() - 3), c.shape[-1])
     variance = (c.unsqueeze(-1) * covariance * c.unsqueeze(-2)).sum((-2, -1))
     # Of a point and itself the difference is known, but for rounding.

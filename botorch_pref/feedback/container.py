@@ -135,9 +135,11 @@ class Feedback(ABC):
 
     @property
     def tables(self) -> dict[str | None, tuple[str, ...]]:
-        """The fields that were given, by the field of their counts; None for no counts.
+        """The fields of answers that were given, table by table.
 
-        The fields of one table have a row for each answer.
+        Those of one table have a row for each of the same answers, and the first of
+        them has the indices. The keys are the fields of their counts; None where a
+        container has no counts.
         """
         tensors = tuple(self._tensors())
         tables = self.counted or {None: tensors}
