@@ -377,7 +377,11 @@ class AnswerLikelihoods(ModuleDict):
         return cast("AnyLikelihood", self[name if name in self else next(iter(self))])
 
     def likelihood_of(self, kind: type[Feedback], engine: Engine) -> AnyLikelihood:
-        """Finds the likelihood of a kind of answers: its own, or one that fits."""
+        """Finds the likelihood of a kind of answers: its own, or one that is shared.
+
+        Such is the first of other kinds which explains this one too, by factors that
+        the engine takes.
+        """
         if kind.__name__ in self:
             return cast("AnyLikelihood", self[kind.__name__])
         for module in self.values():

@@ -294,13 +294,13 @@ class _TasteMoments(NamedTuple):
     """Moments of ``q`` utilities, by what answers say of tastes alone.
 
     ``shared`` is the prior covariance of what all share with the items and weights,
-    and ``pulls`` are ``g'``.
+    and ``influence`` is ``g'``.
     """
 
     mean: Tensor
     covar: Tensor
     shared: Tensor
-    pulls: Tensor
+    influence: Tensor
 
 
 class _Tastes(NamedTuple):
@@ -477,7 +477,7 @@ class CrowdPreferenceGP(EPPreferenceGP):
     def _predict_with_weights(self, X: Tensor) -> Moments:
         """Predicts moments of utilities, and behind them of covariates' weights.
 
-        A weight has a prior of its own, and no rater's taste is in it.
+        A weight is independent of utilities under the prior, and no taste is in it.
         """
         weights, about = cast("Tensor", self._weight_prior), self._without_shared(X)
         p, count = len(weights), len(self._crowd.items)
@@ -486,7 +486,7 @@ class CrowdPreferenceGP(EPPreferenceGP):
             pad(about.mean, (0, p)),
             block_diagonal(about.covar, weights),
             torch.cat([about.shared, rows], dim=-2),
-            pad(about.pulls, (0, 0, 0, p)),
+            pad(about.influence, (0, 0, 0, p)),
         )
         return _conditioned_moments(self._conditioned(), with_weights)
 
@@ -496,7 +496,7 @@ class CrowdPreferenceGP(EPPreferenceGP):
         With the prior covariances :math:`\kappa` of the taste at a point with the rows
         of the same rater, their forces ``a``, precision ``P`` and design ``A``, the
         mean is :math:`m(x) + \kappa a` and the covariance :math:`k - \kappa P
-        \kappa'`. The pulls are :math:`g' = \kappa P A`: an error of the shared
+        \kappa'`. The influence is :math:`g' = \kappa P A`: an error of the shared
         utilities of the items moves the taste by :math:`-g'` times the error. What
         answers say of the shared utilities, `_conditioned_moments` adds.
         """
@@ -507,7 +507,7 @@ class CrowdPreferenceGP(EPPreferenceGP):
         shared, taste_cross = (
             scale.unsqueeze(-1) * part for part in self._covariances_with_items(items)
         )
-        pulls, number = torch.zeros_like(shared), X[..., -1].detach().contiguous()
+        influence, number = torch.zeros_like(shared), X[..., -1].detach().contiguous()
         for part in () if terms is None else terms.tastes:
             place = torch.searchsorted(part.raters, number)
             place = place.clamp_max(len(part.raters) - 1)
@@ -518,15 +518,15 @@ class CrowdPreferenceGP(EPPreferenceGP):
                 -1, index.shape[-2:]
             )
             cross = (entries * c).sum(-1)
-            pulled = (cross.unsqueeze(-2) @ part.precision[place]).squeeze(-2)
-            spread = (pulled.unsqueeze(-1) * c).flatten(-2)
-            pulls = pulls.scatter_add(-1, index.flatten(-2), spread)
+            gain = (cross.unsqueeze(-2) @ part.precision[place]).squeeze(-2)
+            spread = (gain.unsqueeze(-1) * c).flatten(-2)
+            influence = influence.scatter_add(-1, index.flatten(-2), spread)
             mean = mean + (cross * part.forces[place]).sum(-1)
-            covar = covar - torch.where(same_raters(X, X), pulled @ cross.mT, 0.0)
-        return _TasteMoments(mean, covar, shared, pulls)
+            covar = covar - torch.where(same_raters(X, X), gain @ cross.mT, 0.0)
+        return _TasteMoments(mean, covar, shared, influence)
 
     def group_moments(self, X: Tensor, raters: Tensor, weights: Tensor) -> Moments:
-        """Computes moments of weighted sums of the utilities of some raters.
+        """Computes moments of weighted sums of the utilities of some raters, of groups.
 
         As the base class does, but without the covariance of the utilities of all of
         them: what all share is summed by the weights, and tastes of different raters
@@ -566,19 +566,22 @@ class CrowdPreferenceGP(EPPreferenceGP):
         terms = self._conditioned()
         shared, taste_cross = map(parts, self._covariances_with_items(items))
         shared = torch.einsum("...qck,c->...qk", shared, total)
-        pulls = torch.zeros_like(shared)
+        influence = torch.zeros_like(shared)
         for number, share in zip(numbers, shares, strict=True):
-            # The taste of who gave no answers is the prior's.
+            # A rater without answers has the taste's prior. With answers the moments
+            # change as in `_without_shared`, for the weighted sum over contexts.
             for rows, forces, precision in _tastes_of(terms, number):
                 index, c = rows
                 entries = (taste_cross[..., index] * c).sum(-1)
                 cross = torch.einsum("...qcm,c->...qm", entries, share)
-                pulled = cross @ precision
-                spread = (pulled.unsqueeze(-1) * c).flatten(-2)
-                pulls = pulls.index_add(-1, index.flatten(), spread)
+                gain = cross @ precision
+                spread = (gain.unsqueeze(-1) * c).flatten(-2)
+                influence = influence.index_add(-1, index.flatten(), spread)
                 mean = mean + cross @ forces
-                covar = covar - pulled @ cross.mT
-        return _conditioned_moments(terms, _TasteMoments(mean, covar, shared, pulls))
+                covar = covar - gain @ cross.mT
+        return _conditioned_moments(
+            terms, _TasteMoments(mean, covar, shared, influence)
+        )
 
     def _covariances_with_items(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Computes prior covariances with items: of what all share, and of tastes.
@@ -629,7 +632,7 @@ def _conditioned_moments(terms: _Terms | None, about: _TasteMoments) -> Moments:
     With the prior covariance ``k`` (``shared``) of ``t`` at the points and at the items
     ``Z``, that of the items, ``K`` (``between``), and the solution's weights ``w`` and
     precision ``M``, the mean gains ``k w``. An error of ``t`` at the items also moves
-    the taste, by :math:`-g'` (``pulls``) times the error. So the prior covariance
+    the taste, by :math:`-g'` (``influence``) times the error. So the prior covariance
     :math:`k_t`, which is in the moments, becomes the posterior one of ``t(x) - g'
     t(Z)``, whose prior covariance with ``t(Z)`` is :math:`c = k - g' K`,
 
@@ -637,12 +640,12 @@ def _conditioned_moments(terms: _Terms | None, about: _TasteMoments) -> Moments:
 
     Without ``terms`` there are no answers, and nothing is added.
     """
-    mean, covariance, shared, pulls = about
+    mean, covariance, shared, influence = about
     if terms is not None:
         mean = mean + shared @ terms.weights
-        mixed, cross = pulls @ shared.mT, shared - pulls @ terms.between
+        mixed, cross = influence @ shared.mT, shared - influence @ terms.between
         covariance = covariance - mixed - mixed.mT
-        covariance = covariance + pulls @ terms.between @ pulls.mT
+        covariance = covariance + influence @ terms.between @ influence.mT
         covariance = covariance - cross @ terms.precision @ cross.mT
     return Moments(mean.unsqueeze(0), covariance)
 
@@ -723,8 +726,8 @@ def _blocks_of_raters(rows: SparseDesign, crowd: _Crowd) -> list[tuple[Tensor, T
 def _bucket_widths(count: Tensor) -> Tensor:
     """Finds the most answers of a rater in each bucket, ascending.
 
-    Blocks are padded to this, so that a wide bucket wastes memory and a narrow one
-    makes more of them.
+    The ``count`` is that of each rater, one or more. Blocks are padded to the most of
+    their bucket: fewer buckets waste memory on padding, more are more products.
     """
     widths: list[int] = []
     for size in count.unique().flip(0).tolist():

@@ -217,7 +217,9 @@ class _Response:
     def _cross_times(self, values: Tensor, transposed: bool = False) -> Tensor:
         r"""Multiplies :math:`\Sigma^{zy}` or its transpose by values, ``m x R``.
 
-        It is the covariance of rows ``z`` with ``y``, their part without covariates.
+        It is the covariance of rows ``z`` with their part ``y`` without covariates,
+        :math:`\Sigma^{zz} - b c'`: ``c`` are covariates of the rows, and ``b`` is the
+        covariance of ``z`` with their weights.
         """
         left, right = self.between, self.covariates
         if transposed:
@@ -227,7 +229,9 @@ class _Response:
     def _utilities_times(self, values: Tensor) -> Tensor:
         r"""Multiplies :math:`\Sigma^{yy}` by values of rows, ``m x R``.
 
-        It is the covariance of ``y``, the part of rows without covariates.
+        It is the covariance of ``y``, the part of rows ``z`` without covariates,
+        :math:`\Sigma^{zz} - b c' - c b' + c V c'`: ``c`` are covariates of the rows,
+        ``b`` is the covariance of ``z`` with their weights, and ``V`` that of these.
         """
         weights = self.weight_covar @ (self.covariates.mT @ values)
         weights = weights - self.between.mT @ values

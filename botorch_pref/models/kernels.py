@@ -332,9 +332,9 @@ class _RelevanceCovariance(Function):
         agreements: Tensor | None,
         raw_relevance: Tensor,
     ) -> Tensor:
-        """Computes the covariance, ``batch_shape x q x m``, and keeps parts of it.
+        """Computes the covariance, ``batch_shape x q x m``, and saves parts of it.
 
-        The order of what is saved is that in which the gradient takes it apart.
+        The gradient unpacks them by their order.
         """
         shares = _Shares.of(raw_relevance)
         correlations = _Correlations.of(x1, x2, lengthscale, agreements)
@@ -365,24 +365,24 @@ class _RelevanceCovariance(Function):
         for of_input in reversed(factor.unbind(-3)[1:]):
             later.append(later[-1] * of_input)
         # The gradient in each ``k_i``: r_i A_i / T without a division.
-        pull = torch.addcmul(shares.first, shares.relevance, sums)
-        pull = pull * torch.stack(later[::-1], -3)
+        of_correlation = torch.addcmul(shares.first, shares.relevance, sums)
+        of_correlation = of_correlation * torch.stack(later[::-1], -3)
         of_relevance = of_agreements = of_lengthscale = None
         if ctx.needs_input_grad[4]:
             # With those of earlier inputs in ``first``, r_i M_i / T.
             behind = _products_before(shares.irrelevance.flip(-3)).flip(-3)
             lacking = (gradient * (1 - covariance)).sum((-2, -1), keepdim=True)
             change = shares.first * behind * lacking.unsqueeze(-3)
-            change = change - (pull * (1 - value)).sum((-2, -1), keepdim=True)
+            change = change - (of_correlation * (1 - value)).sum((-2, -1), keepdim=True)
             of_relevance = (shares.irrelevance * change).squeeze((-2, -1))
             of_relevance = of_relevance.sum_to_size(raw_relevance.shape)
         if ctx.needs_input_grad[3]:
-            of_agreements = pull[..., -agreements.shape[-3] :, :, :]
+            of_agreements = of_correlation[..., -agreements.shape[-3] :, :, :]
             of_agreements = of_agreements.sum_to_size(agreements.shape)
         if lengthscale is None:
             return None, None, None, of_agreements, of_relevance
         # Minus 3 times the gradient in the offsets ``u``.
-        bend = offset * slope * pull[..., : offset.shape[-3], :, :]
+        bend = offset * slope * of_correlation[..., : offset.shape[-3], :, :]
         if ctx.needs_input_grad[2]:
             total = (bend * offset).sum((-2, -1)).unsqueeze(-2) / (3 * lengthscale)
             of_lengthscale = total.sum_to_size(lengthscale.shape)
@@ -421,11 +421,15 @@ def _recorded_gradients(
 
 
 def check_categorical(categorical: object, dim: int) -> None:
-    """Checks the columns of choices, among ``dim``: each is of one choice at most."""
+    """Refuses columns of unordered choices that do not code options by zeros and a one.
+
+    Each is one of ``dim`` columns and of one choice, and a choice has two or more.
+    """
     choices = [_members(choice) for choice in _members(categorical)]
     columns = [column for choice in choices for column in choice]
     are_columns = all(type(c) is int and 0 <= c < dim for c in columns)
-    # In a single column an option of 0 would not even be like itself.
+    # Options are compared by products of their columns: of a single one, two equal
+    # options of 0 would count as different.
     have_options = all(len(choice) > 1 for choice in choices)
     if not are_columns or not have_options or len({*columns}) < len(columns):
         raise FeedbackError(
@@ -456,8 +460,8 @@ class DuelKernel(ScaleKernel):
     .. math:: -\frac{(\log s - \log v)^2}{2 \lambda^2}, \qquad
         v = \frac{6 \, m}{\max(d, 6)} .
 
-    From six features on the mode :math:`v` falls, because noise is felt as a share of
-    the range of the utility: that of a sum of :math:`d` parts is :math:`d` times the
+    From six features on the mode :math:`v` falls, because noise is a share of the range
+    of the utility to a person: that of a sum of :math:`d` parts is :math:`d` times the
     range of one, and its variance only :math:`d` times the variance. Duels of points
     that each meet once say nothing about :math:`v`, and with 10 in 20 dimensions the
     answers of a person who errs are trusted too much (`docs/acquisition.md`).
@@ -580,7 +584,7 @@ _WEIGHT_SPREAD = 0.7
 class CovariateWeights(Module):
     r"""The prior of covariates' weights, :math:`w \sim N(0, \mathrm{diag}(s^2))`.
 
-    An option with the covariates ``c`` is heard as :math:`f(x) + c^T w`. The rows of
+    An option with the covariates ``c`` counts as :math:`f(x) + c^T w`. The rows of
     all answers become :math:`z = A f(X) + B w`: the weights are ``p`` further unknowns
     behind the utilities of the points, independent of them under the prior. Predictions
     of utilities and of duels are at covariates of 0.

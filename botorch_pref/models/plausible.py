@@ -310,7 +310,10 @@ class AveragedUtility(DerivedModel):
         return (self.datapoints,)
 
     def moments(self, X: Tensor) -> Moments:
-        """See base class: of each member, in dimension -2 of means."""
+        """Computes moments of each member, in the unit of the fitted model's utility.
+
+        Members are dimension -2 of means and -3 of covariances.
+        """
         unit = utility_unit(self.model)
         means, covariances = [], []
         for member in self.members:

@@ -370,7 +370,10 @@ class PreferenceGP(UtilityModel, GP):
 
     @property
     def _num_batch_dims(self) -> int:
-        """See base class: hyper-parameters may have a batch that the data have not."""
+        """The number of batch dimensions, of the solution too, which it may solve for.
+
+        Hyper-parameters may have a batch that the data have not.
+        """
         if self.training:
             self.eval()
         solution = self.solution()
@@ -522,6 +525,7 @@ class PreferenceGP(UtilityModel, GP):
         terms, mean = self._all_terms(), torch.zeros_like(weights[..., 0])
         if terms is None:
             return self.make_posterior(Moments(mean.unsqueeze(0), weights))
+        # Independent of the utilities under the prior, behind which they stand.
         cross = pad(weights, (terms.points.shape[-2], 0))
         return self.make_posterior(conditioned(mean, weights, cross, terms))
 
@@ -665,10 +669,11 @@ class CovarianceWith(NamedTuple):
     matrix: Tensor
 
     def __call__(self, X: Tensor) -> tuple[Moments, Tensor]:
-        """Computes moments of points ``x``, and ``C(x, X) D``, ``t_batch x q x r``.
+        """Computes posterior moments of points ``x``, and covariances ``C(x, X) D``.
 
-        The points are ``t_batch x q x d``, untransformed; both results are of the
-        posterior, and have a gradient in them.
+        They are covariances with the points and directions that this was made for,
+        ``t_batch x q x r``. Points are ``t_batch x q x d``, untransformed; both results
+        have a gradient in them.
         """
         mean, kernel = self.model.mean_module, self.model.covar_module
         X, terms = self.model.transform_inputs(X), self.terms

@@ -111,8 +111,8 @@ class ReliabilityKernel(Kernel):
     multiplies the kernel of utilities, so that the utility of rater :math:`u` is
     :math:`f_u(x) / \sigma_u`, in deviations of this rater's noise. Answers tell no more
     than the ratio of utility and noise: this is the model in which rater :math:`u`
-    hears :math:`f_u` with a noise :math:`\sigma_u^2` times that of the likelihood. It
-    holds under every likelihood of comparisons, choices and rankings, and with every
+    has the utility :math:`f_u` and a noise :math:`\sigma_u^2` times the likelihood's.
+    It holds under every likelihood of comparisons, choices and rankings, and with every
     engine. A tie threshold is in deviations of the rater's noise. The prior mean has to
     be zero, as it is by default for such answers.
 

@@ -335,11 +335,13 @@ class PlackettLuceRegression(UtilityModel, GP):
             return self._solve(_ENGINES["laplace"]).terms.mean
 
     def log_evidence(self) -> Tensor:
-        """Computes the log evidence under Laplace or EP, or its bound (equation 25).
+        """Computes the log evidence under Laplace or EP, or a lower bound of it.
+
+        The variational bound is equation 25 of Guo et al. (2020).
 
         Returns:
-            ``batch_shape``; its gradient in eta is exact, of EP for pairs. For larger
-            sets that is right to the sums over nodes.
+            ``batch_shape``; its gradient in eta is exact, but for EP of sets of three
+            items and more: there it is as exact as the quadrature of their moments.
 
         Raises:
             BotorchPrefError: There are no answers.

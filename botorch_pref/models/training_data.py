@@ -58,7 +58,10 @@ class MergedAnswers:
 
     @cached_property
     def repeated(self) -> Feedback:
-        """The answers one by one, for factors that take no counts."""
+        """The answers one by one, for factors that take no counts.
+
+        So many that they would fill the memory are an error.
+        """
         return (
             self.source.repeated(_MOST_ROWS) if self.source.is_counted else self.source
         )

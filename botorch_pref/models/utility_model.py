@@ -227,8 +227,8 @@ class UtilityModel(Model, FantasizeMixin):
             X: ``batch_shape x q x d``; leading dimensions broadcast against
                 the model's.
             output_indices: None or ``[0]``.
-            observation_noise: Whether to add the noise with which the likelihood hears
-                each presented item; or variances to add, ``batch_shape x q x 1``.
+            observation_noise: Whether to add the noise that each item has in an answer,
+                by the likelihood; or variances to add, ``batch_shape x q x 1``.
             posterior_transform: Applied to the posterior. Scaling by a
                 ``ScalarizedPosteriorTransform`` gives a posterior of the same kind.
 
