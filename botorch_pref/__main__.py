@@ -58,7 +58,11 @@ def _command(arguments: list[str]) -> None:
 
 
 def _guarded(run: Callable[[T], None], given: T) -> int:
-    """Runs a command and returns its exit status, with errors as messages."""
+    """Runs a command on what was given, and returns its exit status.
+
+    It is 0, or 2 after an error of this package or of the system, which is printed. Any
+    other error is one of the program, and is raised.
+    """
     try:
         run(given)
         # Else Python finds at its end that nobody reads.

@@ -56,7 +56,10 @@ _HOSTS = "botorch_pref", "botorch", "gpytorch", "linear_operator", "torch", "sci
 
 
 def warn_caller(text: str, category: type[Warning]) -> None:
-    """Warns at the line that called this package, directly or by way of its hosts."""
+    """Warns at the user's line that called this package, perhaps by way of BoTorch.
+
+    Lines of the libraries in `_HOSTS` are passed over.
+    """
     frame, level = sys._getframe(), 1
     while frame.f_back and frame.f_globals["__name__"].split(".")[0] in _HOSTS:
         frame, level = frame.f_back, level + 1

@@ -239,7 +239,7 @@ class _Space:
         return sum(map(len, self.columns.values()))
 
     def points(self, trials: list[FrozenTrial]) -> Tensor:
-        """Makes columns of trials, ``n x d``."""
+        """Codes trials as points, ``n x d``: shares of ranges, and choices one-hot."""
         X = torch.zeros(len(trials), self.num_columns, dtype=torch.double)
         for row, trial in zip(X, trials, strict=True):
             for name, distribution in self.distributions.items():
@@ -297,7 +297,10 @@ class _Space:
 
 
 def _coordinate(distribution: Any, value: Any) -> float:
-    """Returns the share of a range at which a value lies, or the number of a choice."""
+    """Returns the share of a range at which a value lies, or the number of a choice.
+
+    Of a logarithmic range it is the share of the range of the logarithm.
+    """
     number = float(distribution.to_internal_repr(value))
     if isinstance(distribution, CategoricalDistribution):
         return number
@@ -308,7 +311,7 @@ def _coordinate(distribution: Any, value: Any) -> float:
 
 
 def _value(distribution: Any, coordinate: float) -> Any:
-    """Returns the value that is nearest to a coordinate."""
+    """Returns the value that is nearest to a coordinate, as of `_coordinate`."""
     if isinstance(distribution, CategoricalDistribution):
         return distribution.to_external_repr(round(coordinate))
     low, high = float(distribution.low), float(distribution.high)
@@ -342,7 +345,10 @@ def _utility(answers: _Answers, space: _Space) -> Model:
 
 
 def _validity(answers: _Answers, space: _Space) -> EPPreferenceGP | None:
-    """Fits the model of what can be judged; None while everything can."""
+    """Fits the model of where trials neither fail nor are skipped.
+
+    The search is turned away from where they do; None while none has.
+    """
     unfit = space.having_all(answers.unfit)
     if not unfit:
         return None

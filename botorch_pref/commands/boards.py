@@ -199,7 +199,10 @@ def _write_files(ranking: Ranking, title: str, out: Path, caption: str) -> list[
 
 
 def _named_boards(boards: Boards) -> dict[str, DataFrame]:
-    """Returns boards by their names, of which that of everybody is no category's."""
+    """Names boards for tables and figures: ``all`` is that of everybody.
+
+    Where a category is called so, the name of that board is longer.
+    """
     everybody = "all"
     while everybody in boards:
         everybody += " answers"
@@ -284,7 +287,10 @@ the share that an item would win against a random other one, half of a tie count
 
 
 def _page(ranking: Ranking, title: str, figure: Path, caption: str) -> str:
-    """Returns a page that needs no other file and no other host."""
+    """Makes the HTML page of all boards, which needs no other file and no other host.
+
+    The figure, a PNG file, is in it.
+    """
     tables = [
         (f"board-{number}", "All answers" if group is None else group, _texts(board))
         for number, (group, board) in enumerate(ranking.boards.items())
@@ -325,7 +331,7 @@ def _cells(tag: str, cells: Sequence[str]) -> str:
 
 
 def _texts(board: DataFrame) -> Texts:
-    """Writes the cells of a board, with a row of heads."""
+    """Writes the cells of a board for the page, with a row of heads."""
     bad = BOTH_BAD in board.columns
     heads = ["rank", "item", "utility", "95 %", "to the first", "better"]
     heads.append("win rate" if "win_rate" in board.columns else "rating")
@@ -366,7 +372,10 @@ def _ranks(row: Series[float]) -> str:
 
 
 def _side_by_side(boards: Boards) -> Texts:
-    """Returns the ranks of all boards, items in the order of the first one."""
+    """Returns the cells of a table of ranks, a column for each board, for the page.
+
+    Items are in the order of the first board.
+    """
     groups = ["all answers" if group is None else group for group in boards]
     first, *later = boards.values()
     rows = [

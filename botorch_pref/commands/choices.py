@@ -75,7 +75,7 @@ def explain_choices(source: str, model_name: str, seed: int, out: Path) -> None:
 
 
 def _model_class(name: str) -> type[PreferenceGP]:
-    """Finds the model of a short name."""
+    """Finds the class of a model by its short name, as ``--model`` gives it."""
     classes = {
         entry.name: entry.cls
         for entry in registered_models()
@@ -200,7 +200,10 @@ def held_out(
 
 @torch.no_grad()
 def _log_wins(model: Any, first: Tensor, second: Tensor) -> Tensor:
-    """Computes the log probabilities that first points win."""
+    """Computes the log probabilities of answers that the first points win.
+
+    The noise of answers is in them; those of wins and losses leave a tie's out.
+    """
     if not isinstance(model, PairwiseGP):
         return model.duel_probability(first, second, observation_noise=True).log()
     with warnings.catch_warnings():

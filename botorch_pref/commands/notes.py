@@ -259,7 +259,11 @@ def sentence_of_moves(before: DataFrame, after: DataFrame, items: Sequence[str])
 
 
 def _one_sided(answers: DataFrame) -> list[str]:
-    """Returns a sentence about items that won or lost all answers: ends are rough."""
+    """Returns a sentence about items that won or lost all answers, if there are some.
+
+    Such answers bound a utility on one side alone, so that an end of its interval is
+    rough.
+    """
     number = answer_totals(answers, answers[COUNT])
     decided = answers[~answers[TIE]]
     sides = {
@@ -294,7 +298,11 @@ def _doubtful_names(names: dict[str, list[str]]) -> list[str]:
 
 
 def _single_names(answers: DataFrame) -> list[str]:
-    """Returns a sentence about items with one answer, if these are few."""
+    """Returns a sentence about items with one answer, which may be misspelt others.
+
+    There is none where such items are many, but for up to ten whose names are nearly
+    those of others.
+    """
     number = answer_totals(answers, answers[COUNT])
     singles = [name for name, count in number.items() if count == 1]
     # Where many items have one answer, it says nothing of how they are written.

@@ -104,7 +104,10 @@ def rank(argv: Sequence[str]) -> None:
 
 
 def _read(arguments: argparse.Namespace) -> AnswerFile:
-    """Reads the answers of a table, and checks that options are about such."""
+    """Reads the answers of a table, and refuses options that such answers do not have.
+
+    Before the ranking, which takes its time.
+    """
     named = {name: getattr(arguments, name) for name in _COLUMNS}
     columns = NamedColumns(
         **named, tie=arguments.tie, rater=arguments.rater, first_won=arguments.first_won
@@ -131,7 +134,10 @@ def _described(
     notes: list[str],
     arguments: argparse.Namespace,
 ) -> Ranking:
-    """Returns boards with all that is said of them and of raters, notes first."""
+    """Gathers all that is printed and written: boards, notes and a table of raters.
+
+    The notes begin with those on the answers, which are given.
+    """
     home, raters = ranked.position_bias(), None
     about = _notes_on_ranking(ranked, boards[None], home, arguments.top)
     notes = [*notes, *about]
@@ -144,7 +150,7 @@ def _described(
 
 
 def _answers_without(items: Sequence[str], answers: DataFrame) -> DataFrame:
-    """Drops answers about some items."""
+    """Drops the answers about items of ``--without``; refuses items that have none."""
     ends = [ITEM] if RATING in answers.columns else [WINNER, LOSER]
     names = {name for end in ends for name in answers[end]}
     if unknown := [item for item in items if item not in names]:
@@ -252,7 +258,10 @@ def _print(ranking: Ranking, unread: Sequence[str]) -> None:
 
 
 def _sentence_of_top(ranking: RankedItems, board: DataFrame, top: int) -> str:
-    """Says whether the first items of a board are surely the best ones."""
+    """Says how probably the first items of a board, of ``--top``, are the best ones.
+
+    Also how many items may or may not be among these, where that is not settled.
+    """
     if top >= len(board):
         raise FeedbackError(
             f"--top is {top}, and there are {len(board)} items: give fewer"
@@ -285,7 +294,11 @@ def _next_pairs(
     number: int,
     top: int | None,
 ) -> list[str]:
-    """Writes lines with the pairs to ask about next, the most informative one first."""
+    """Writes lines with the pairs to ask about next, the most informative one first.
+
+    They are as many as ``--next`` says, or fewer; with ``top``, of items that may or
+    may not be among the first so many.
+    """
     names = [*ranking.names]
     if top is not None:
         names = [*board.index[_is_open(board, top)]]

@@ -134,7 +134,10 @@ def _add_address(add: Callable[..., Any]) -> None:
 
 
 def _listening(host: str, port: int) -> socket.socket:
-    """Opens a socket that listens at an address."""
+    """Opens a socket that listens at an address, before the models are loaded.
+
+    That takes seconds, after which an error would come late.
+    """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -557,7 +557,7 @@ def _bisect(
     deviation: Tensor,
     level: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Halves the bracket of the lower end ``a`` a few times.
+    """Halves the bracket of the lower end ``a`` of the narrowest interval a few times.
 
     The width falls to the right of ``bracket_low``, whose upper end is ``upper_end``;
     at ``bracket_high`` it rises, or is greater than at ``bracket_low``. Both stay true.

@@ -146,7 +146,7 @@ def plot_comparisons(
 
 
 def _counted(pairs: Tensor, counts: Tensor) -> Counter[tuple[int, int]]:
-    """Counts how often each pair of places is there."""
+    """Sums the counts of each pair of places, for the width of its arc."""
     total: Counter[tuple[int, int]] = Counter()
     for (first, second), number in zip(pairs.tolist(), counts.tolist(), strict=True):
         total[first, second] += number

@@ -134,7 +134,7 @@ def designs_of(
 def _chosen(
     dimensions: Sequence[Dimension], drawn: Sequence[int | str]
 ) -> list[Dimension]:
-    """Returns one or two parameters, the first one where none is given."""
+    """Finds the one or two parameters to draw, the first one where none is named."""
     chosen = [
         dimension_of(dimensions, drawn_dimension) for drawn_dimension in drawn or (0,)
     ]
@@ -507,6 +507,7 @@ def draw_drivers(effects: Sequence[FeatureEffect], title: str, path: Path) -> No
     ordered = sorted(effects, key=lambda effect: abs(float(effect.mean[-1])))
     names = [drawing.short_name(effect.name) for effect in ordered]
     # The last value of a feature is its 95 % quantile, and the first its 5 % quantile.
+    # Bars go upwards, so that the largest effect is at the top.
     ends = [float(effect.mean[-1]) for effect in ordered]
     sides = [_HALF * float(effect.deviation[-1]) for effect in ordered]
     rows = range(len(names))

@@ -107,7 +107,10 @@ class ProbitJudge(Judge):
         return perceived
 
     def __call__(self, first: Tensor, second: Tensor) -> bool | None:
-        """See base class."""
+        """Answers whether the first of two points is preferred; None for a tie.
+
+        Without a threshold the first wins an exact tie.
+        """
         perceived = self.perceive(torch.stack([first, second]))
         difference = float(perceived[0] - perceived[1])
         if self.tie_threshold > 0.0 and abs(difference) <= self.tie_threshold:
@@ -115,7 +118,11 @@ class ProbitJudge(Judge):
         return difference >= 0.0
 
     def probability(self, first: Tensor, second: Tensor) -> float:
-        """See base class."""
+        """Computes the probability that the first is preferred, with half of a tie's.
+
+        That is the mean of the probabilities to win with the threshold against the
+        first and for it.
+        """
         gap = difference_of(self.utility, first, second) + self.advantage
         if self.noise == 0.0:
             return 0.5 if abs(gap) <= self.tie_threshold else float(gap > 0.0)
@@ -123,7 +130,7 @@ class ProbitJudge(Judge):
         return float(torch.special.ndtr(ends / (2 * self.noise) ** 0.5).mean())
 
     def order(self, options: Tensor) -> Tensor:
-        """See base class."""
+        """Orders the places of options by perceived utilities, the best first."""
         if len(options) == 2:
             return super().order(options)
         perceived = self.perceive(options)
@@ -177,14 +184,14 @@ class LogisticJudge(Judge):
         check_parameter("scale", self.scale, "number")
 
     def __call__(self, first: Tensor, second: Tensor) -> bool:
-        """See base class; never a tie."""
+        """Answers whether the first of two points is preferred; never a tie."""
         if self.scale == 0.0:
             return bool(difference_of(self.utility, first, second) >= 0.0)
         draw = torch.rand((), generator=self.generator, dtype=torch.double)
         return float(draw) < self.probability(first, second)
 
     def probability(self, first: Tensor, second: Tensor) -> float:
-        """See base class."""
+        """Computes the logistic function of the difference of utilities, in scales."""
         gap = difference_of(self.utility, first, second)
         if self.scale == 0.0:
             return float(0.5 * (gap.sign() + 1.0))
@@ -218,7 +225,7 @@ class LapsingJudge(Judge):
             )
 
     def __call__(self, first: Tensor, second: Tensor) -> bool | None:
-        """See base class."""
+        """Answers as the attentive judge, or by a fair coin in a lapse."""
         # Both are drawn for every duel: whether one lapses moves no later draw.
         lapse, coin = torch.rand(2, generator=self.generator, dtype=torch.double)
         answer = self.attentive(first, second)
@@ -230,7 +237,7 @@ class LapsingJudge(Judge):
         return (1.0 - self.rate) * attentive + 0.5 * self.rate
 
     def order(self, options: Tensor) -> Tensor:
-        """See base class."""
+        """Orders the places of options, the best first, or at random in a lapse."""
         if len(options) == 2:
             return super().order(options)
         # All is drawn for every question: whether one lapses moves no later draw.
@@ -269,6 +276,7 @@ class DriftingJudge(Judge):
     answered: int = 0
 
     def __post_init__(self) -> None:
+        """Refuses a course of no answer, and a noise that no judge has."""
         if self.course < 1:
             raise BotorchPrefError(
                 f"the judge's taste drifts for {self.course} answers: give 1 or more"

@@ -93,7 +93,10 @@ class Guard:
         self._allowances: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handles a request as ASGI has it."""
+        """Handles a request as ASGI has it: refuses it, or passes it on.
+
+        Every reply gets the headers that browsers obey.
+        """
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -106,7 +109,10 @@ class Guard:
         await (self._refusal(scope) or self._app)(scope, receive, sealed)
 
     def _refusal(self, scope: Scope) -> Response | None:
-        """Refuses a request from another host, too many, or without token."""
+        """Returns the reply that refuses a request; None where it may come.
+
+        Refused are a wrong host, too many requests, and a wrong token, in this order.
+        """
         path = scope["path"].removeprefix(scope.get("root_path", ""))
         headers = Headers(scope=scope)
         host = ", ".join(headers.getlist("host"))

@@ -199,7 +199,10 @@ def named_unit(name: str) -> tuple[str, str]:
 
 
 def written(parameter: Parameter, value: Any, digits: int = 0) -> str:
-    """Writes a value as finely as its bounds need, or with more digits."""
+    """Writes a value for people, as finely as its bounds need, or with more digits.
+
+    Designs of which the same is written look the same, see `check_looks`.
+    """
     if isinstance(value, bool):
         return "yes" if value else "no"
     if not isinstance(value, float):
@@ -425,7 +428,10 @@ def _num_drawn(drawing: Future[list[Contents]]) -> int:
 
 
 def design_form(space: SearchSpace, units: Mapping[str, str]) -> list[JSON]:
-    """Returns fields of a search space, one for each parameter that can be chosen."""
+    """Returns the fields of a form on the page, one for each parameter to be chosen.
+
+    They are for designs of a person's own, and for the context.
+    """
     fields = []
     for parameter in _chosen(space):
         name, (label, unit) = parameter.name, named_unit(parameter.name)
@@ -478,7 +484,10 @@ def _chosen(space: SearchSpace) -> list[RangeParameter | ChoiceParameter]:
 
 
 def page_kind(kinds: Collection[str] | None, plane: object) -> QuestionKind:
-    """Returns the kind of the questions of a page."""
+    """Returns what questions of a page show: options, a line or a plane of designs.
+
+    Lines are those of ``kinds`` with ``position``.
+    """
     is_plane = checked_truth("plane", plane)
     if kinds is None or POSITION.field not in kinds:
         return "plane" if is_plane else "options"
@@ -563,7 +572,10 @@ def wanted_kinds(
 
 
 def _examples(size: int, num_levels: int | None) -> dict[str, Any]:
-    """Makes an answer of each kind that people can give about so many options."""
+    """Makes an answer of each kind that people can give about so many options.
+
+    By them `offered_kinds` tries which ones a model takes.
+    """
     of_two: dict[str, Any] = {"winner": 0, "tie": True, "strength": 0.7}
     of_more = {"best": 0, "tie": True, "ranking": [*range(size)]}
     compared = of_two if size == 2 else of_more

@@ -397,7 +397,10 @@ class PreferenceService:
             again_if_refused(withdraw_unanswered, self.experiment, question.index)
 
     def _next_reply(self, rater: str | None) -> JSON | None:
-        """Returns the next question if it is there at once; else None."""
+        """Returns the next question, to go with the reply to an answer or a skip.
+
+        None where it is not there at once: the page calls for it then.
+        """
         try:
             reply = self._question_reply(
                 rater, self._next_question(rater, patience=0.0)
@@ -551,7 +554,10 @@ class PreferenceService:
         return outdated
 
     def _last_question(self, rater: str | None) -> int | None:
-        """Returns the number of what a rater answered or skipped last, or None."""
+        """Returns the number of the question that an undo brings back, or None.
+
+        It is the last one that the rater skipped since an answer, or else answered.
+        """
         with self._changed:
             skipped = self._places.of(rater).skipped
             if skipped:

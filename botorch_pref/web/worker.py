@@ -292,7 +292,10 @@ class ModelProcess:
 
 
 def work_for_ever() -> None:
-    """Does every job that comes, until no more can come."""
+    """Does jobs, in the other process, from its standard input until this is closed.
+
+    Replies go to the standard output, one for each job.
+    """
     # What libraries print must not mix with the replies.
     replies = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
