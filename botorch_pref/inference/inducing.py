@@ -71,7 +71,11 @@ class InducingPrior(NamedTuple):
     variance: Tensor
 
     def with_weights(self, covar: Tensor) -> InducingPrior:
-        """Appends weights of covariates to the prior, each its own inducing value."""
+        """Appends weights of covariates to the prior, each its own inducing value.
+
+        ``covar`` is their prior covariance, ``p x p``; behind the ``n`` datapoints and
+        the ``r`` inducing points they are ``p`` more, of which nothing is left open.
+        """
         weight_variance = covar.diagonal(dim1=-2, dim2=-1)
         return InducingPrior(
             self.points,
@@ -96,7 +100,8 @@ def inverse_root(covar: Tensor, eps: float) -> Tensor:
     """Computes ``J`` with ``J J'`` the inverse of ``covar``, ``batch_shape x r x r``.
 
     Directions below ``r`` roundings ``eps`` of the largest eigenvalue get a column of
-    zeros: points that others determine are no further features.
+    zeros: points that others determine are no further features. ``eps`` is that of the
+    numbers which ``covar`` was computed in.
     """
     values, vectors = torch.linalg.eigh(covar)
     smallest = covar.shape[-1] * eps * values[..., -1:]
@@ -127,7 +132,12 @@ class FeatureSolver(SiteSolver):
         rows: SparseDesign,
         noise: NoiseBlocks | None,
     ) -> None:
-        # With the covariances K_XZ, predictions are of weights of inducing points.
+        """Stores the features ``K_XZ J`` of the datapoints, ``batch_shape x n x r``.
+
+        ``root`` is ``J``, ``r x r``. The prior variances are those of the datapoints,
+        for what rounding may leave of rows.
+        """
+        # K_XZ in place of K: `predict` multiplies it by weights of inducing points.
         super().__init__(prior.cross, rows, noise)
         self.root, self.features = root, prior.cross @ root
         self._prior_variance = prior.variance
@@ -137,7 +147,10 @@ class FeatureSolver(SiteSolver):
         return FeatureFactor(self, tau)
 
     def of_rows(self, values: Tensor) -> Iterator[Tensor]:
-        """Yields ``A values`` of ``batch_shape x n x k``, some columns at a time."""
+        """Yields ``A values`` of ``batch_shape x n x k``, some columns at a time.
+
+        Rows may be so many that all columns of them together would fill the memory.
+        """
         rows = self.rows
         for part in values.split(_COLUMNS, dim=-1):
             columns = part.contiguous()
@@ -153,7 +166,11 @@ class FeatureSolver(SiteSolver):
                 yield rows.apply_matrix(columns)
 
     def pulled(self, tau: Tensor, noise: ConditionedNoise) -> Tensor:
-        """Multiplies ``A' P A`` by the features, ``batch_shape x n x r``."""
+        """Multiplies ``A' P A`` by the features, ``batch_shape x n x r``.
+
+        ``P`` are the precisions that the sites, of precisions ``tau``, give to rows
+        once noise that rows share is integrated out: ``noise`` has it.
+        """
         batched = max(self.rows.indices.dim(), self.features.dim(), tau.dim() + 1) > 2
         if self.noise is None and not batched:
             return torch.sparse.mm(self._gram(tau), self.features)
@@ -169,7 +186,10 @@ class FeatureSolver(SiteSolver):
         return torch.stack([places // n, places % n]), inverse
 
     def _gram(self, tau: Tensor) -> Tensor:
-        """Sums ``A' diag(t) A``, sparse: answers about the same points add up."""
+        """Sums ``A' diag(t) A``, sparse: answers about the same points add up.
+
+        It is ``n x n``, for one problem and not a batch, without shared noise.
+        """
         (places, inverse), c = self._places, self.rows.coefficients
         n = self.rows.num_points
         values = tau[:, None, None] * c.unsqueeze(-1) * c.unsqueeze(-2)
@@ -194,7 +214,10 @@ class FeatureSolver(SiteSolver):
 
     @cached_property
     def variance(self) -> Tensor:
-        """See base class."""
+        """Prior variances of the rows, ``batch_shape x m``, the shared noise included.
+
+        They are of features; what is left open of single rows is part of their factors.
+        """
         variance = cast("Tensor", sum(map(_squares, self.of_rows(self.features))))
         return variance if self.noise is None else variance + self.noise.diagonal()
 
@@ -212,9 +235,13 @@ class SharedFeatureSolver(FeatureSolver):
     """
 
     def __init__(self, prior: InducingPrior, *arguments: Any) -> None:
+        """Checks that all processes have the same prior, then stores the features.
+
+        The error is raised in all of them, for none would answer the others' sums.
+        """
         values = torch.cat([prior.points.flatten(), prior.covar.flatten()])
         room = self.largest(_ALIKE * values.abs().amax())
-        # Of different lengths nothing can be said together.
+        # Lengths first, for tensors of different lengths cannot be reduced.
         if bool(self._range(values.new_tensor(len(values)))) or bool(
             (self._range(values) > room).any()
         ):
@@ -263,7 +290,10 @@ class SharedFeatureSolver(FeatureSolver):
         return bool(self.in_all_processes(self.resolved.all()))
 
     def bends(self, tau: Tensor) -> bool:
-        """See base class; refused: it would ask for the rows of other processes."""
+        """Returns False, or refuses negative precisions of the sites of any process.
+
+        Their posterior would ask for the rows of other processes.
+        """
         if bool(self.in_all_processes((tau >= 0).all())):
             return False
         raise BotorchPrefError(
@@ -283,10 +313,16 @@ class FeatureFactor(SitePosterior):
     r"""Weights given sites: one factor; ``pulled`` is :math:`A' P A \Phi`."""
 
     def __init__(self, solver: FeatureSolver, tau: Tensor) -> None:
+        """Factors the posterior precision ``I + G`` of the weights ``v``, ``r x r``.
+
+        ``G`` sums the features' ``pulled`` products, ``F' A' P A F``, over processes;
+        the covariance of ``v`` is ``(I + G)^-1``.
+        """
         self._solver, self.rows, self.tau = solver, solver.rows, tau
         self._site_noise = solver.conditioned_noise(tau)
         self.pulled = solver.pulled(tau, self._site_noise)
         gram = solver.total(solver.features.mT @ self.pulled)
+        # Symmetric to the last digit, whatever the order of sums.
         self._gram = 0.5 * (gram + gram.mT)
         self._cholesky = site_cholesky(plus_identity(self._gram))
 
@@ -299,7 +335,12 @@ class FeatureFactor(SitePosterior):
         )
 
     def solve(self, shifts: Tensor) -> Balance:
-        """See base class; the weights are those of inducing points."""
+        """Solves for forces of sites, movements of rows and weights of inducing points.
+
+        For shifts ``s``, ``batch_shape x m x k``, the weights of features move by ``(I
+        + G)^-1 F' A' Q' s``, the rows by ``A F`` times that, and by their noise. The
+        weights, ``batch_shape x r x k``, are ``J`` times those of features.
+        """
         noise, solver = self._site_noise, self._solver
         softened = noise.soften(shifts, transposed=True)
         pull = solver.total(solver.features.mT @ self.rows.adjoint_matrix(softened))
@@ -319,7 +360,11 @@ class FeatureFactor(SitePosterior):
         ).mT
 
     def variance(self) -> Tensor:
-        """See base class."""
+        """Computes the posterior variances of the rows, ``batch_shape x m``.
+
+        It is the diagonal of ``Q A (F S F') A' Q' + M`` with the covariance ``S`` of
+        the weights, and without shared noise ``Q = I`` and ``M = 0``.
+        """
         noise, parts = self._site_noise, self._solver.of_rows(self._spread)
         if self._solver.noise is None:
             return cast("Tensor", sum(map(_squares, parts)))
@@ -330,7 +375,11 @@ class FeatureFactor(SitePosterior):
         return explained + noise_blocks.diagonal()
 
     def root(self) -> Tensor:
-        """See base class; of inducing points."""
+        """Computes ``Q`` with ``J (I - S) J' = Q Q'``, ``batch_shape x r x r``.
+
+        By this, with the covariance ``S`` of the weights ``v`` given all answers, these
+        reduce the prior covariance of inducing points.
+        """
         u = psd_root(self._gram)
         cholesky = site_cholesky(plus_identity(u.mT @ u))
         half = torch.linalg.solve_triangular(cholesky, u.mT, upper=False)
@@ -341,7 +390,10 @@ class FeatureFactor(SitePosterior):
         return self._site_noise.with_root(self.rows.apply_matrix(self._spread))
 
     def noise_precision(self, noise: NoiseBlocks) -> Tensor:
-        """See base class."""
+        """Computes the blocks ``P - P A (F S F') A' P`` of answers that share noise.
+
+        ``-1/2`` times these is a part of the evidence's gradient in that noise.
+        """
         if self._solver.noise is None:
             return super().noise_precision(noise)
         precision = self._site_noise.precision
@@ -351,12 +403,16 @@ class FeatureFactor(SitePosterior):
         return precision
 
     def covariance(self) -> Tensor:
-        """Computes ``J S J'``, ``batch_shape x r x r``."""
+        """Computes ``J S J'``, ``... x r x r``, with the covariance ``S`` of ``v``."""
         root = self._solver.root
         return root @ torch.cholesky_solve(root.mT, self._cholesky)
 
     def point_precision(self) -> tuple[Tensor, Tensor]:
-        """Computes ``M P``, ``batch_shape x n x r``, and ``P' M P``, ``r x r``."""
+        """Computes ``M p``, ``batch_shape x n x r``, and ``p' M p``, ``r x r``.
+
+        ``M = A' W A`` is by what answers reduce the covariance of datapoints, and ``p =
+        F J'`` projects inducing points to these.
+        """
         root = self._solver.root
         inner = torch.cholesky_solve(root.mT, self._cholesky)
         return self.pulled @ inner, root @ (self._gram @ inner)
@@ -368,12 +424,13 @@ class FeatureFactor(SitePosterior):
 class BlurredFactors(ScalarFactors):
     """Factors of rows ``z`` that are known up to noise of variances ``blur``.
 
-    The ``noise`` is what rows share, instead of that of the ``own`` factors.
+    The ``noise`` is what rows share, instead of that of the exact factors.
     """
 
     def __init__(
         self, exact_factors: ScalarFactors, blur: Tensor, noise: NoiseBlocks | None
     ) -> None:
+        """Blurs factors by variances, ``... x m``, and replaces shared noise."""
         self.exact, self.blur = exact_factors, blur
         self.rows, self.noise = exact_factors.rows, noise
 
@@ -382,7 +439,7 @@ class BlurredFactors(ScalarFactors):
         return self.exact.log_partition(z, self.blur.expand_as(z))
 
     def curvature_gradient(self, z: Tensor, weights: Tensor) -> Tensor:
-        """See base class."""
+        """Computes the gradient of ``sum_i weights_i second_i(z)`` in ``z``."""
         with torch.enable_grad():
             z = z.detach().requires_grad_()
             (gradient,) = torch.autograd.grad(
@@ -403,7 +460,11 @@ class BlurredFactors(ScalarFactors):
 def _open_noise(
     noise: NoiseBlocks, rows: SparseDesign, open_variance: Tensor
 ) -> Tensor:
-    """Computes ``A D A'`` of the rows of each answer, with the open variances ``D``."""
+    """Computes ``A D A'`` of the rows of each answer, with the open variances ``D``.
+
+    They are ``... x num_blocks x k x k`` of ``open_variance``, ``batch_shape x n``;
+    rows of an answer about the same point have its open part in common.
+    """
     # Padding of a block is a row of zeros.
     index, coefficients = (
         pad(part, (0, 0, 0, 1))[..., noise.rows, :].flatten(-2)
@@ -422,32 +483,42 @@ class OpenPart:
     """The part of utilities that inducing points leave open, for factors."""
 
     def __init__(self, factors: ScalarFactors, open_variance: Tensor) -> None:
+        """Stores the open variances of datapoints, ``batch_shape x n``, for factors."""
         self._factors, self.variance = factors, open_variance
         squares = factors.rows.coefficients.square()
         self._squares = replace(factors.rows, coefficients=squares)
         # What is open of rows in blocks is noise there, and no blur besides.
         self._alone = True if factors.noise is None else ~factors.noise.inside
 
-    def heard(self, open_variance: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Computes variances of rows by themselves, and covariances in an answer."""
+    def row_noise(self, open_variance: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Computes what open variances, ``batch_shape x n``, make of noise of the rows.
+
+        The first are variances, ``batch_shape x m``, the blur, 0 for rows that share
+        noise; the second are covariances of these, ``... x num_blocks x k x k``, None
+        without any.
+        """
         noise, rows = self._factors.noise, self._factors.rows
         blur = self._squares.apply(open_variance) * self._alone
         return blur, None if noise is None else _open_noise(noise, rows, open_variance)
 
     def blurred(self) -> BlurredFactors:
-        """Makes the factors of the rows of features."""
-        noise, (blur, shared) = self._factors.noise, self.heard(self.variance)
+        """Makes the factors of rows of features: blurred by what these leave open."""
+        noise, (blur, shared) = self._factors.noise, self.row_noise(self.variance)
         if noise is not None and shared is not None:
             noise = NoiseBlocks(noise.rows, noise.covariance + shared, noise.num_rows)
         return BlurredFactors(self._factors, blur, noise)
 
     def slope(self, of_blur: Tensor, of_noise: Tensor | None) -> Tensor:
-        """Differentiates in ``D`` by what is heard, ``batch_shape x n``."""
+        """Differentiates in open variances, ``batch_shape x n``, by the chain rule.
+
+        ``of_blur`` and ``of_noise`` are the derivatives in the two results of
+        `row_noise`.
+        """
         with torch.enable_grad():
             open_variance = (
                 self.variance.expand(*of_blur.shape[:-1], -1).detach().requires_grad_()
             )
-            blur, shared = self.heard(open_variance)
+            blur, shared = self.row_noise(open_variance)
             form = (of_blur * blur).sum()
             if of_noise is not None and shared is not None:
                 form = form + (of_noise * shared).sum()

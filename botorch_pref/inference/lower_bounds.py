@@ -80,7 +80,10 @@ class Bound(ABC):
         """
 
     def expected(self, parameters: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
-        """Averages the bound over Gaussian rows, ``batch_shape``; see :meth:`best`."""
+        """Averages the bound over Gaussian rows, ``batch_shape``; see :meth:`best`.
+
+        ``mean`` and ``variance`` are those of the rows, ``batch_shape x m``.
+        """
         tau, nu = self.sites(parameters)
         quadratic = 0.5 * tau * (variance + mean.square())
         return self.intercept(parameters) + (nu * mean - quadratic).sum(-1)
@@ -171,10 +174,24 @@ class BouchardBound(Bound):
         like: Tensor,
         counts: Tensor | None = None,
     ) -> None:
+        """Lays out the items of all sets as rows of single utilities.
+
+        Phantoms, items that an element of a batch lacks, have coefficients and weights
+        of zero. A parameter is the ``xi`` of each item, then the ``alpha`` of each set.
+        `_free_shift` is the part of the shift that no parameter changes: 1/2 of a
+        chosen item and -1/2 of others, as often as the set counts.
+
+        Args:
+            stages: ``batch_shape x L x k`` long, the chosen point first, then -1.
+            num_points: The number of points.
+            like: Has the dtype and device of the result.
+            counts: How often each set was chosen from so, ``batch_shape x L``.
+        """
         self._items = items = stage_items(stages)
         self._here = items.present.to(like)
         is_set = in_some_element(stages >= 0, 2).any(-1)
         self._counts = like.new_ones(()) if counts is None else counts[..., is_set]
+        # Of each item, 0 for phantoms: how often its set was chosen from.
         self._weights = self._here
         if counts is not None:
             self._weights = self._here * items.spread(self._counts)
@@ -186,6 +203,7 @@ class BouchardBound(Bound):
         self._free_shift = ((items.place == 0).to(like) - 0.5) * self._weights
 
     def _split(self, parameters: Tensor) -> tuple[Tensor, Tensor]:
+        """Splits parameters to ``xi`` of items and ``alpha`` of sets."""
         xi, alpha = parameters.split(
             [self.rows.num_rows, self._items.num_stages], dim=-1
         )
@@ -194,7 +212,12 @@ class BouchardBound(Bound):
     def best(
         self, mean: Tensor, variance: Tensor, near: Tensor | None = None
     ) -> Tensor:
-        """See base class; equation 23 of Guo et al. (2020) at the best alpha."""
+        """Computes the best parameters for moments of items: step (16b).
+
+        The best ``xi`` is the root of ``variance + (mean - alpha)^2``, equation 23 of
+        Guo et al. (2020), at the best ``alpha``; ``near`` has an ``alpha`` to start
+        from.
+        """
         start = None if near is None else self._split(near)[1]
         alpha = self._best_alpha(mean, variance, start)
         xi = (variance + (mean - self._items.spread(alpha)).square()).sqrt()
@@ -214,7 +237,11 @@ class BouchardBound(Bound):
     def _in_alpha(
         self, alpha: Tensor, mean: Tensor, variance: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Computes the expected bound's slope in alpha, and minus its derivative."""
+        r"""Computes the expected bound's slope in alpha, and minus its derivative.
+
+        The slope is :math:`(k - 2) / 2 + \sum_j 2 \lambda(\xi_j) (\mu_j - \alpha)` with
+        the best :math:`\xi` for this :math:`\alpha`, ``batch_shape x L``.
+        """
         items, k = self._items, self._sizes.clamp_min(2.0)
         distance = mean - items.spread(alpha)
         slope, curvature = profile_slopes(distance, variance)
@@ -260,7 +287,11 @@ class BouchardBound(Bound):
         return alpha
 
     def sites(self, parameters: Tensor) -> tuple[Tensor, Tensor]:
-        """See base class."""
+        """Computes precisions and shifts of items, each ``batch_shape x M``.
+
+        The precisions are ``2 lambda(xi)``, as often as the sets count; the shifts have
+        the ``alpha`` of the set times these.
+        """
         xi, alpha = self._split(parameters)
         tau = 2 * bound_curvature(xi) * self._weights
         return tau, self._free_shift + tau * self._items.spread(alpha)
@@ -268,7 +299,11 @@ class BouchardBound(Bound):
     def curvature(
         self, parameters: Tensor, mean: Tensor, variance: Tensor
     ) -> tuple[Tensor, SparseDesign | None]:
-        """See base class."""
+        """Computes minus the Hessian of the best expected bound in the mean utilities.
+
+        As ``alpha`` follows the mean, it is ``diag(c) - c c' / sum(c)`` within a set:
+        ``V`` has a row ``c / sqrt(sum(c))`` for each set.
+        """
         distance = mean - self._items.spread(self._split(parameters)[1])
         c = profile_slopes(distance, variance)[1] * self._weights
         total = self._items.spread(self._items.total(c))
@@ -281,7 +316,10 @@ class BouchardBound(Bound):
         return c, SparseDesign(index, coefficients, self.rows.num_points)
 
     def intercept(self, parameters: Tensor) -> Tensor:
-        r"""See base class; :math:`M_l` of equation 25 of Guo et al. (2020)."""
+        """Sums :math:`M_l` of equation 25 of Guo et al. (2020) over sets.
+
+        It is ``batch_shape``, all of the bound that has no utility in it.
+        """
         xi, alpha = self._split(parameters)
         lowered = bound_curvature(xi) * self._items.spread(alpha).square()
         of_items = (bound_intercept(xi) - lowered) * self._weights
@@ -294,6 +332,7 @@ class JointBound(Bound):
     """Several bounds, one under another."""
 
     def __init__(self, blocks: Sequence[Bound]) -> None:
+        """Stacks rows and parameters of the blocks in their order."""
         self._blocks = blocks
         self.rows = stack_rows([block.rows for block in blocks])
         self._sizes = [block.rows.num_rows for block in blocks]
@@ -312,7 +351,7 @@ class JointBound(Bound):
     def best(
         self, mean: Tensor, variance: Tensor, near: Tensor | None = None
     ) -> Tensor:
-        """See base class."""
+        """Joins the best parameters of all blocks; see :meth:`Bound.best`."""
         starts: Sequence[Tensor | None] = [None] * len(self._blocks)
         if near is not None:
             starts = near.split(self._lengths, dim=-1)
@@ -326,7 +365,7 @@ class JointBound(Bound):
     def curvature(
         self, parameters: Tensor, mean: Tensor, variance: Tensor
     ) -> tuple[Tensor, SparseDesign | None]:
-        """See base class."""
+        """Joins ``c`` and ``V`` of all blocks; see :meth:`Bound.curvature`."""
         arguments = self._block_arguments(parameters, mean, variance)
         of_rows, groups = zip(
             *(block.curvature(*moments) for block, *moments in arguments), strict=True
@@ -335,7 +374,7 @@ class JointBound(Bound):
         return join_rows(of_rows), stack_rows(coupled) if coupled else None
 
     def sites(self, parameters: Tensor) -> tuple[Tensor, Tensor]:
-        """See base class."""
+        """Joins precisions and shifts of all blocks, ``batch_shape x m`` each."""
         tau, nu = zip(
             *(
                 block.sites(*arguments)
@@ -346,7 +385,7 @@ class JointBound(Bound):
         return join_rows(tau), join_rows(nu)
 
     def intercept(self, parameters: Tensor) -> Tensor:
-        """See base class."""
+        """Sums the intercepts of all blocks, ``batch_shape``."""
         values = [
             block.intercept(*arguments)
             for block, *arguments in self._block_arguments(parameters)
@@ -393,6 +432,10 @@ def _logit_bound(factors: LogitFactors) -> Bound:
 
 @bound_of.register
 def _plackett_luce_bound(factors: PlackettLuceFactors) -> Bound:
+    """Makes the bound of choices and rankings; refuses those with covariates.
+
+    Their factors have no ``stages``: options with covariates are no single points.
+    """
     if factors.stages is None:
         raise UnsupportedFeedbackError(
             "The variational bound of choices and rankings takes no covariates; take "

@@ -86,7 +86,10 @@ class PriorSlopes(NamedTuple):
     variance: Tensor
 
     def forms(self, prior: InducingPrior) -> tuple[Tensor, ...]:
-        """Multiplies each by its part of the prior: a term for each entry."""
+        """Multiplies each by its part of the prior: a term for each entry.
+
+        The sums of all terms have the gradient of the evidence in that prior.
+        """
         return tuple(
             slope * getattr(prior, name) for name, slope in self._asdict().items()
         )
@@ -162,7 +165,10 @@ class FixedPoint:
 
     @cached_property
     def noise_slope(self) -> Tensor | None:
-        """The derivative of the evidence in the shared noise; None without any."""
+        """The derivative of the evidence in the shared noise; None without any.
+
+        It is ``(a a' - W) / 2`` with the forces ``a`` in each block, ``... x k x k``.
+        """
         noise, state = self.factors.noise, self.state
         if noise is None:
             return None
@@ -173,7 +179,14 @@ class FixedPoint:
 
     @cached_property
     def slopes(self) -> PriorSlopes:
-        """The derivatives of the evidence in the prior."""
+        """The derivatives of the evidence in the parts of the inducing prior.
+
+        With the weights ``w`` of datapoints and ``w_Z`` of inducing points, ``M = A' W
+        A`` of datapoints, the projection ``P = K_XZ K_ZZ^-1`` and the derivative ``g``
+        in open variances they are ``w`` in the mean; ``w w_Z' - M P - 2 g P`` in
+        ``K_XZ``; ``-(w_Z w_Z' - P' M P) / 2 + P' g P`` in ``K_ZZ``; ``g`` in the
+        variance.
+        """
         solver, state = self.solver, self.state
         pulls, weights = solver.rows.adjoint(state.force), state.balance.weights
         of_cross, of_covar = self.whole.point_precision()
@@ -214,7 +227,11 @@ class FixedPoint:
 
 
 def _blurred_slopes(fixed: FixedPoint) -> list[tuple[Tensor, ...]]:
-    """Computes the :func:`.site_slopes` at a fixed point, those in the blur last."""
+    """Computes the :func:`.site_slopes` at a fixed point, those in the blur last.
+
+    These are the derivatives of matching sites in means and variances of rows, in the
+    former sites and in the blur, each of precisions and of shifts.
+    """
     state, factors = fixed.state, fixed.factors
 
     def tilted(mean: Tensor, variance: Tensor, blur: Tensor) -> TiltedMoments:
@@ -245,6 +262,12 @@ class SparseTangent:
     """The tangent of a posterior by way of inducing points, in the symbols above."""
 
     def __init__(self, fixed: FixedPoint) -> None:
+        """Computes the constants of the tangent, in the symbols of the module.
+
+        `_projection` is ``P = K_XZ K_ZZ^-1``, ``n x r``, `_in_rows` is ``L A P`` with
+        ``L = I - Sigma T`` of rows, `_of_cross` and `_precision` are ``M P`` and ``P' M
+        P`` with ``M = A' W A``, and `_pulls` are the datapoints' weights ``w = A' a``.
+        """
         solver, state = fixed.solver, fixed.state
         self._fixed, self._rows, self._whole = fixed, solver.rows, fixed.whole
         self._tau = self._whole.tau.unsqueeze(-1)
@@ -263,18 +286,23 @@ class SparseTangent:
         )
 
     def __call__(self, prior: Any) -> TermsChange:
-        """See :class:`.PosteriorTangent`."""
+        """Computes the posterior's derivative in an inducing prior with a graph.
+
+        Its value is zero. The weights are of inducing points, ``batch_shape x r x 1``.
+        """
         double_prior = prior.in_double()
         mean, covar, cross, variance = (
             part - part.detach() for part in tuple(double_prior)[1:]
         )
         state, p = self._fixed.state, self._projection
         w, weights = self._pulls.unsqueeze(-1), state.balance.weights.unsqueeze(-1)
+        # dK_ZX w - dK_ZZ w_Z, then dm + dC w, since P' w = w_Z, and 2 dK_XZ - P dK_ZZ:
+        # with P' it has the diagonal of dC.
         towards = cross.mT @ w - covar @ weights
         pull = mean.unsqueeze(-1) + cross @ weights + p @ towards
         half = 2 * cross - p @ covar
         open_variance = variance - (half * p).sum(-1)
-        blur, shared = self._fixed.open_part.heard(open_variance)
+        blur, shared = self._fixed.open_part.row_noise(open_variance)
         noise = self._fixed.factors.noise
         if noise is not None and shared is not None:
             noise = replace(noise, covariance=shared)
@@ -294,6 +322,7 @@ class SparseTangent:
             )
             for i in range(2)
         ]
+        # What moves the sites before they move each other.
         direct = torch.cat(cast("list[Tensor]", of_each), dim=-1)
         tau, nu = _MovedSites.apply(direct, self._adjoint).chunk(2, dim=-1)
         force = (nu - state.mean * tau).unsqueeze(-1) - self._tau * noise_pull
@@ -304,7 +333,12 @@ class SparseTangent:
         return TermsChange(*(part.to(prior.covar) for part in change))
 
     def _by_noise(self, blocks: NoiseBlocks) -> tuple[Tensor, Tensor]:
-        r"""Computes :math:`dN a`, and :math:`\mathrm{diag}(L \, dN L')`."""
+        r"""Computes :math:`dN a`, and :math:`\mathrm{diag}(L \, dN L')`, of rows.
+
+        ``blocks`` has the change ``dN`` of the noise that rows share. With a root ``h``
+        of the posterior covariance of rows, ``L = I - h h' T``, so that no matrix of
+        rows by rows is made.
+        """
         h, noise = self._row_root, blocks.covariance
         block_root, tau = blocks.take(h), blocks.take(self._tau)
         crossed = (block_root @ (tau * block_root).mT * noise).sum(-1, keepdim=True)
@@ -352,7 +386,11 @@ class SparseExpectationPropagation(ep.ExpectationPropagation):
         factors: Factors,
         start: WarmStart | None = None,
     ) -> GaussianSolution:
-        """See base class."""
+        """Solves by way of inducing points where the prior has them; see base class.
+
+        It computes in double precision and without a graph; the evidence of the
+        solution has its gradient all the same.
+        """
         if isinstance(prior, UtilityPrior):
             if self.shared:
                 raise BotorchPrefError(

@@ -83,7 +83,11 @@ class BoundStep:
 
     @cached_property
     def gain(self) -> Tensor:
-        """Least gain in the bound by the best parameters, ``batch_shape``."""
+        """Least gain in the bound by the best parameters, ``batch_shape``.
+
+        It is that of the expected bound under this step's Gaussian; the Gaussian that
+        follows can only raise the bound further.
+        """
         expected = self.problem.bound.expected
         return expected(self.target, self.mean, self.variance) - expected(
             self.parameters, self.mean, self.variance
@@ -91,14 +95,21 @@ class BoundStep:
 
     @cached_property
     def _change(self) -> tuple[Tensor, Tensor]:
-        """Change of precisions by the target, and its pull at the means."""
+        """Change of site precisions by the target, and its pull at the means.
+
+        The pull is ``dnu - dtau mean``, each ``batch_shape x m``.
+        """
         tau, nu = self.problem.bound.sites(self.target)
         change = tau - self.tau
         return change, nu - self.nu - change * self.mean
 
     @cached_property
     def newton_step(self) -> Tensor:
-        """Movement of the means by a step of Newton's, ``batch_shape x m``."""
+        """Movement of the means of rows by a step of Newton's, ``batch_shape x m``.
+
+        The prior and the curvature of the bound with its best parameters for every mean
+        balance the pull of the target; that curvature is smaller than the sites'.
+        """
         bound, solver, _, coupled_step = self.problem
         c, groups = bound.curvature(self.target, self.mean, self.variance)
         if groups is None:
@@ -122,7 +133,10 @@ class BoundStep:
 
 
 def _step(problem: BoundProblem, parameters: Tensor) -> BoundStep:
-    """Takes step (16a) of Guo et al., with equation 25 relative to the prior mean."""
+    """Computes the Gaussian under some parameters: step (16a) of Guo et al. (2020).
+
+    Their equation 25, the bound, is computed relative to the prior mean.
+    """
     bound, solver, prior, _ = problem
     tau, nu = bound.sites(parameters)
     factor = solver.factor(tau)
@@ -190,6 +204,11 @@ def bound_problem(bound: Bound, mean: Tensor, covar: Tensor) -> BoundProblem:
     rows = bound.rows
 
     def coupled_step(c: Tensor, groups: SparseDesign, force: Tensor) -> Tensor:
+        """Computes ``A (K^-1 + G)^-1 A' force`` with ``G = A' diag(c) A - V' V``.
+
+        ``V`` are the ``groups``. ``(I + K G)^-1 K`` inverts no ``K``, which may be
+        singular.
+        """
         unit_weights = torch.ones_like(groups.coefficients[..., 0])
         gram = rows.gram(c) - groups.gram(unit_weights)
         pull = covar @ rows.adjoint(force).unsqueeze(-1)
@@ -203,7 +222,11 @@ def bound_problem(bound: Bound, mean: Tensor, covar: Tensor) -> BoundProblem:
 def _best_derivatives(
     bound: Bound, mean: Tensor, variance: Tensor, _: Tensor
 ) -> Derivatives:
-    """Differentiates the sites with the best parameters; sets couple rows."""
+    """Differentiates the sites with the best parameters in moments of the rows.
+
+    They are ``batch_shape x 2 m x 2 m``, for :func:`.site_equations`: dense, since sets
+    couple rows. The second result says that former sites do not count.
+    """
     # Roots have no slope at the variance zero of rows that are known exactly.
     variance = variance.clamp_min(torch.finfo(variance.dtype).tiny)
     moments = torch.cat(torch.broadcast_tensors(mean, variance), dim=-1)
@@ -240,7 +263,10 @@ class VariationalBound(Engine):
     def solve(
         self, prior: UtilityPrior, factors: Factors, start: WarmStart | None = None
     ) -> GaussianSolution:
-        """See base class.
+        """Raises the lower bound to its maximum, whose Gaussian it returns.
+
+        See base class. It computes in double precision and without a graph; the bound
+        has its gradient all the same.
 
         Raises:
             UnsupportedFeedbackError: Factors of another kind.
@@ -251,6 +277,7 @@ class VariationalBound(Engine):
             problem, parameters = bound_problem(bound_of(factors), mean, covar), None
             bound, solver, before, _ = problem
             if start is not None:
+                # Best parameters for the posterior that the earlier sites have here.
                 tau, nu = start.sites
                 earlier = solver.factor(tau)
                 z = before + earlier.mean(nu - tau * before)
