@@ -51,7 +51,7 @@ class _Sites(NamedTuple):
     shift: Tensor
 
     def toward(self, target: _Sites, size: Tensor) -> _Sites:
-        """Returns the sites a step of this size away, one for each of the batch."""
+        """Returns the sites a share of the way to others, ``size``, ``batch_shape``."""
         size = size[..., None, None]
         return _Sites(
             self.precision.lerp(target.precision, size[..., None]),
@@ -74,7 +74,11 @@ class _Posterior:
     root: Tensor
 
     def step_from(self, before: _Posterior) -> Tensor:
-        """Computes the root of twice the divergence of two that are close."""
+        """Computes the root of twice the divergence of two posteriors that are close.
+
+        ``batch_shape``: the length of a step in posterior standard deviations, of the
+        mean and, with half of its square, of the precision.
+        """
         moved = (self.mean - before.mean).unsqueeze(-1)
         turned = torch.linalg.solve_triangular(
             self.factor, self.precision - before.precision, upper=False
@@ -109,7 +113,11 @@ class _Choices:
     def from_stages(
         cls, features: Tensor, stages: Tensor, precision: Tensor, counts: Tensor | None
     ) -> _Choices:
-        """Makes the sets of :meth:`.WeightEngine.solve`."""
+        """Makes the sets of :meth:`.WeightEngine.solve` as differences of features.
+
+        Those of each option from the first other one, ``stages[..., 1]``; the chosen
+        option is moved to the end. Sets without a second option count 0 times.
+        """
         items = take_rows(features, stages.clamp_min(0).flatten(-2))
         items = items.unflatten(-2, stages.shape[-2:])
         order = [*range(2, stages.shape[-1]), 0]
@@ -122,7 +130,11 @@ class _Choices:
         return cls(differences, ~is_present[..., :-1], often, precision)
 
     def nodes(self, number: int) -> Tensor:
-        """Draws standard normal nodes of the other items, each with its mirror."""
+        """Draws standard normal nodes of the other items, each with its mirror.
+
+        They are ``number x (k - 1)`` and always the same, so that sites have a fixed
+        point; a pair has none, for its integral is in closed form.
+        """
         size = self.differences.shape[-2] - 1
         if size == 0:
             return self.differences.new_zeros(1, 0)
@@ -136,7 +148,10 @@ class _Choices:
         """Computes log probability, slopes in the lead, and shares of other items.
 
         ``y`` are differences at nodes, ``batch_shape x L x N x k``, and ``variance``
-        that of the last one given the others, ``batch_shape x L``.
+        that of the last one, the chosen item's, given the others, ``batch_shape x L``.
+        The first three are ``batch_shape x L x N``, derivatives in the chosen item's
+        lead included; the shares are the probabilities of others, but the first, among
+        all but the chosen one.
         """
         rivals = y[..., :-1].masked_fill(self.absent.unsqueeze(-2), -torch.inf)
         rivals = pad(rivals, (1, 0))
@@ -147,7 +162,12 @@ class _Choices:
     def _slopes(
         self, weight: Tensor, first: Tensor, second: Tensor, share: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Computes gradient and Hessian of log normalisers, from weighted nodes."""
+        """Computes gradient and Hessian of log normalisers, from weighted nodes.
+
+        They are in the cavity mean of the differences ``y``, ``... x L x k`` and ``...
+        x L x k x k``. The lead has the gradient ``(-share, 1)`` in ``y``, and the
+        second derivatives of a log-sum-exp in the others.
+        """
         gradient = pad(-share, (0, 1), value=1.0)
         pull = (weight * first).unsqueeze(-1)
         g = (pull * gradient).sum(-2)
@@ -159,7 +179,10 @@ class _Choices:
         return g, 0.5 * (hessian + hessian.mT)
 
     def sites_at(self, weights: Tensor) -> _Sites:
-        """Computes sites that bend as the log probabilities do at some weights."""
+        """Computes sites that bend as the log probabilities do at some weights.
+
+        These, of the mode of Laplace's approximation, are where the search starts.
+        """
         y = self.differences @ weights[..., None, :, None]
         _, first, second, share = self._derivatives(
             y.mT, torch.zeros_like(y[..., 0, 0])
@@ -168,7 +191,11 @@ class _Choices:
         return _Sites(-hessian, g - (hessian @ y).squeeze(-1))
 
     def posterior(self, sites: _Sites) -> tuple[_Posterior, Tensor]:
-        """Conditions the prior on sites, and says where that is a Gaussian."""
+        """Conditions the prior on sites, and says where that is a Gaussian.
+
+        Sites count as often as their set. Where the second result, ``batch_shape``, is
+        False, posterior and cavities are any numbers.
+        """
         rows, often = self.differences, self.counts[..., None, None]
         pulled = (often * sites.precision) @ rows
         precision = rows.flatten(-3, -2).mT @ pulled.flatten(-3, -2)
@@ -182,6 +209,8 @@ class _Choices:
         half = torch.linalg.solve_triangular(
             factor, rows.flatten(-3, -2).mT, upper=False
         ).mT.unflatten(-2, rows.shape[-3:-1])
+        # With the root R of a set's marginal covariance its cavity, without one site T,
+        # has the covariance R (I - R' T R)^-1 R'.
         marginal_root = semidefinite_cholesky(half @ half.mT)
         lifted, info = torch.linalg.cholesky_ex(
             plus_identity(-marginal_root.mT @ sites.precision @ marginal_root)
@@ -202,8 +231,14 @@ class _Choices:
         )
 
     def tilted(self, posterior: _Posterior, nodes: Tensor) -> _Tilted:
-        """Computes normalisers of cavities times factors, and sites that match them."""
+        """Computes normalisers of cavities times factors, and sites that match them.
+
+        With the cavity covariance ``V`` of ``y`` and the gradient ``g`` and Hessian
+        ``H`` of the log normaliser in its mean, the precision is ``-(I + H V)^-1 H``.
+        """
         root, mean = posterior.root, posterior.cavity_mean
+        # The root is lower triangular: nodes fix the others, and leave the last
+        # difference the variance of its own entry.
         y = mean.unsqueeze(-2) + nodes @ root[..., :-1].mT
         log_prob, first, second, share = self._derivatives(
             y, root[..., -1, -1].square()
@@ -220,7 +255,11 @@ class _Choices:
     def log_evidence(
         self, sites: _Sites, posterior: _Posterior, tilted: _Tilted
     ) -> Tensor:
-        """Computes the evidence of EP (Rasmussen and Williams 2006, equation 3.65)."""
+        """Computes the evidence of EP (Rasmussen and Williams 2006, equation 3.65).
+
+        It is ``batch_shape``: the log normaliser of each tilted set less that of its
+        site, as often as the set counts, plus that of prior times sites.
+        """
         root, mean = posterior.root, posterior.cavity_mean.unsqueeze(-1)
         inner = plus_identity(root.mT @ sites.precision @ root)
         factor = torch.linalg.cholesky_ex(inner).L
@@ -250,7 +289,11 @@ class _State:
 def _search(
     choices: _Choices, weights: Tensor, tolerance: float, max_iterations: int
 ) -> tuple[_State, Tensor, int]:
-    """Searches sites that match; returns the last steps and the iterations too."""
+    """Searches sites that match; returns the last steps and the iterations too.
+
+    The steps, ``batch_shape``, are in posterior standard deviations, infinite where no
+    posterior was found with the most nodes. ``weights`` are those to start from.
+    """
     number, iterations = _NODES, 0
     while number < _MOST_NODES and number * choices.counts.shape[-1] < _ALL_NODES:
         number *= 2
@@ -273,6 +316,7 @@ def _search(
                 tilted = choices.tilted(state.posterior, nodes)
                 state = _State(state.sites, state.posterior, tilted)
             continue
+        # As a whole step would be, however short this one was.
         residual = posterior.step_from(state.posterior) / size
         slow = residual > _PROGRESS * best
         size = torch.where(slow, (_SHORTENED * size).clamp_min(_SLOWEST), size)
@@ -309,6 +353,7 @@ def matched_weights(
         mean, covariance = posterior.mean, torch.cholesky_inverse(posterior.factor)
 
     def surrogate() -> Tensor:
+        """Makes a form with the derivative of the evidence in ``precision``."""
         # At a fixed point only the prior's own dependence on eta is left.
         trace = covariance.diagonal(dim1=-2, dim2=-1).sum(-1)
         slope = features.shape[-1] / eta - trace - mean.square().sum(-1)

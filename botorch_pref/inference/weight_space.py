@@ -31,6 +31,7 @@ from botorch_pref.linalg.sparse_design import SparseDesign, take_rows
 
 
 def _singular(like: Tensor) -> PrecisionError:
+    """Makes the error of weights whose posterior precision has no factor."""
     return PrecisionError(
         f"The posterior precision of the weights is singular in {like.dtype}: features "
         "depend on each other and eta is below their rounding. Use double precision, a "
@@ -67,7 +68,7 @@ class WeightSolution(Solution["WeightSolution"]):
         return self
 
     def diagnostics(self) -> dict[str, Any]:
-        """See base class."""
+        """Reports whether it converged, iterations, residual and log evidence."""
         return {
             "converged": not self.failures,
             "iterations": self.iterations,
@@ -82,7 +83,7 @@ class WeightSolution(Solution["WeightSolution"]):
 
     @property
     def failures(self) -> tuple[str, ...]:
-        """See base class."""
+        """Sentences on iterations that did not end and numbers that are not finite."""
         text = (
             f"did not converge: after {self.iterations} iterations the residual is "
             f"{self.residual:.1e} posterior standard deviations. Check the scale of "
@@ -133,7 +134,12 @@ class _Model(NamedTuple):
         return (self.items.place == 0) & self.items.present
 
     def log_probabilities(self, theta: Tensor) -> Tensor:
-        """Computes log probabilities of items in their sets, ``batch_shape x M``."""
+        """Computes log probabilities of items in their sets, ``batch_shape x M``.
+
+        ``theta`` are weights, ``batch_shape x d``; ``exp`` takes utilities less the
+        largest of their set. Phantoms, items that an element of a batch lacks, get
+        minus infinity.
+        """
         items = self.items
         f = (self.features @ theta.unsqueeze(-1)).squeeze(-1)
         f = torch.where(items.present, f, -torch.inf)
@@ -144,7 +150,10 @@ class _Model(NamedTuple):
         return f - items.spread(torch.where(total > 0, total, 1.0).log())
 
     def point(self, opposed: Tensor, moved: Tensor) -> _Weights:
-        """See :class:`.LogPosterior`; the prior pulls by ``eta`` times the weights."""
+        """Evaluates the log posterior of weights ``moved``, ``batch_shape x d``.
+
+        The prior pulls them by ``opposed``, which is ``eta`` times the weights.
+        """
         log_p = self.log_probabilities(moved)
         log_likelihood = (self.counts * torch.where(self.chosen, log_p, 0.0)).sum(-1)
         weighted = (log_p.exp().unsqueeze(-1) * self.features).mT
@@ -155,7 +164,11 @@ class _Model(NamedTuple):
         return _Weights(opposed, moved, pull, value, self.counts * log_p.exp(), around)
 
     def curvature(self, point: _Weights) -> tuple[_Curvature, Tensor]:
-        """See :class:`.LogPosterior`: that of a maximum everywhere."""
+        """Factors minus the Hessian at some weights; they are a maximum everywhere.
+
+        It is ``eta I`` plus the covariance of features under the probabilities of each
+        set, summed over sets, ``batch_shape x d x d``.
+        """
         hessian = point.around.mT @ (point.p.unsqueeze(-1) * point.around)
         eta = self.precision.unsqueeze(-1).expand_as(point.moved)
         factor, info = torch.linalg.cholesky_ex(hessian + torch.diag_embed(eta))
@@ -242,6 +255,7 @@ def laplace_weights(
         diagonal = cholesky.diagonal(dim1=-2, dim2=-1)
         log_det = (2 * diagonal.log() - eta.log().unsqueeze(-1)).sum(-1)
         value = point.value - 0.5 * log_det
+        # Third derivatives: items pull by their leverage, p (x - mean)' S (x - mean).
         half = torch.linalg.solve_triangular(cholesky, point.around.mT, upper=False)
         turned = point.p * half.square().sum(-2)
         pull = 0.5 * point.around.mT @ turned.unsqueeze(-1)
@@ -249,6 +263,7 @@ def laplace_weights(
         asymmetry = shift.square().sum((-2, -1))
 
     def surrogate() -> Tensor:
+        """Makes a form with the derivative of the evidence in ``precision``."""
         moved = -(covariance @ mean.unsqueeze(-1))
         trace = covariance.diagonal(dim1=-2, dim2=-1).sum(-1)
         turn = (turned * (point.around @ moved).squeeze(-1)).sum(-1)
@@ -267,7 +282,12 @@ def laplace_weights(
 
 
 def _weight_problem(bound: Bound, features: Tensor, eta: Tensor) -> BoundProblem:
-    """Makes the problem of weights, inducing values that leave nothing open."""
+    """Makes the problem of weights, inducing values that leave nothing open.
+
+    Utilities are ``X theta`` with ``theta ~ N(0, I / eta)``: the inducing points are
+    unit vectors, with ``K_ZZ = I / eta`` and ``K_XZ = X / eta``. Weights of inducing
+    points, as the solver has them, are therefore ``eta`` times ``theta``.
+    """
     scale = eta[..., None, None]
     eye = torch.eye(features.shape[-1], dtype=features.dtype, device=features.device)
     cross, root = features / scale, eye * scale.sqrt()
@@ -279,6 +299,10 @@ def _weight_problem(bound: Bound, features: Tensor, eta: Tensor) -> BoundProblem
     around = FeatureSolver(centred, root, bound.rows, None)
 
     def coupled_step(c: Tensor, groups: SparseDesign, force: Tensor) -> Tensor:
+        """Moves the means of rows by Newton's step; see `CoupledStep`.
+
+        It solves for the ``d`` weights of features, with a curvature of centred ones.
+        """
         v = groups.apply_matrix(around.features)
         pulled = around.pulled(c, ConditionedNoise(None, c))
         gram = around.features.mT @ pulled - v.mT @ v
@@ -316,10 +340,12 @@ def variational_weights(
             raise _singular(features) from error
         factor = cast("FeatureFactor", step.factor)
         mean = factor.solve(step.nu.unsqueeze(-1)).of_column().weights
+        # Of inducing weights, which are eta times theta.
         mean, covariance = mean / eta.unsqueeze(-1), factor.covariance()
         covariance = covariance / eta[..., None, None].square()
 
     def surrogate() -> Tensor:
+        """Makes a form with the derivative of the bound in ``precision``."""
         # At the maximum only the prior's own dependence on eta is left.
         d = features.shape[-1]
         trace = covariance.diagonal(dim1=-2, dim2=-1).sum(-1)
