@@ -10,7 +10,9 @@ import base64
 import inspect
 import json
 import re
+import shutil
 import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from docutils import nodes
 from docutils.utils.math import MathError, latex2mathml
 from sphinx import addnodes
 from sphinx.application import Sphinx
+from sphinx.errors import ExtensionError
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.inspect import signature as read_signature
@@ -29,6 +32,8 @@ import botorch_pref
 HERE = Path(__file__).parent
 TUTORIALS = HERE.parent / "tutorials"
 THUMBNAILS = HERE / "thumbnails"
+BENCHMARKS = HERE.parent / "benchmarks"
+FIGURES = HERE / "logbook" / "figures"
 
 project = "botorch_pref"
 author = "The botorch_pref authors"
@@ -231,6 +236,29 @@ class NotebookCards(SphinxDirective):
         return self.parse_text_to_nodes("\n".join([*lines, "::::"]))
 
 
+def draw_logbook(app: Sphinx) -> None:
+    """Draws the figures of the logbook, where records or what draws are newer."""
+    records, suite = BENCHMARKS / "records", BENCHMARKS / "suite"
+    if not records.is_dir():
+        raise ExtensionError(
+            f"{records} is not there, of which figures are drawn: build the site in a "
+            "clone of the repository, since a source distribution has no records"
+        )
+    sources = [records, *records.rglob("*"), *suite.rglob("*.py")]
+    newest = max(path.stat().st_mtime for path in sources)
+    if FIGURES.is_dir() and FIGURES.stat().st_mtime > newest:
+        return
+    sys.path.insert(0, str(BENCHMARKS.parent))
+    draw_figures = import_module("benchmarks.suite.pages.figures").draw_figures
+    studies = import_module("benchmarks.suite.studies").STUDIES
+    # Drawn elsewhere first, so that a folder of figures has all of them.
+    part = FIGURES.with_suffix(".part")
+    shutil.rmtree(part, ignore_errors=True)
+    draw_figures(studies.values(), records, part)
+    shutil.rmtree(FIGURES, ignore_errors=True)
+    part.rename(FIGURES)
+
+
 def skip_what_the_base_says(
     app: Sphinx, what: str, name: str, member: object, skip: bool, options: object
 ) -> bool | None:
@@ -371,6 +399,7 @@ def setup(app: Sphinx) -> None:
     """Adds what this site needs beyond its extensions."""
     if "<mn>12</mn>" in latex2mathml.tex2mathml(spelled(r"\frac12 x")):
         LOGGER.warning("A half is drawn as twelve over what follows.")
+    app.connect("builder-inited", draw_logbook)
     app.connect("autodoc-skip-member", skip_what_the_base_says)
     app.connect("autodoc-process-bases", name_public_bases)
     app.connect("autodoc-process-signature", write_defaults)

@@ -115,7 +115,7 @@ def _add_report_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--pages",
         type=Path,
-        help="write the pages of all studies into a folder instead",
+        help="write the pages of all studies into a folder instead, without figures",
     )
 
 
@@ -201,8 +201,7 @@ def _report(studies: Sequence[Study], options: argparse.Namespace) -> int:
             "--pages shows all studies on record: not --study, --uncollected"
         )
     if options.pages is not None:
-        figures = options.pages / "figures"
-        pages = make_pages(STUDIES.values(), options.records, figures)
+        pages = make_pages(STUDIES.values(), options.records)
         write_pages(pages, options.pages)
         return 0
     shown = 0

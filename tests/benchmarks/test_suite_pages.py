@@ -12,9 +12,9 @@ from tiny_study import RANDOM, STUDY, UCB, row
 
 from benchmarks.suite.cell import OPTUNA, Rule, Setting
 from benchmarks.suite.errors import SuiteError
-from benchmarks.suite.pages import study as study_module
+from benchmarks.suite.pages import figures
 from benchmarks.suite.pages.claims import against_reference, table_of_claims, verdict
-from benchmarks.suite.pages.figures import draw_regrets
+from benchmarks.suite.pages.figures import draw_figures, draw_regrets
 from benchmarks.suite.pages.logbook import (
     SOURCE,
     generated_names,
@@ -109,20 +109,11 @@ LOGBOOK = Path(__file__).parents[2] / "docs" / "logbook"
 
 @pytest.mark.slow
 def test_the_pages_are_those_that_the_records_make(records: Path) -> None:
-    pages = make_pages(STUDIES.values(), records, figures=None)
+    pages = make_pages(STUDIES.values(), records)
     assert generated_names(LOGBOOK) == pages.keys()
     for name, page in pages.items():
         committed = (LOGBOOK / name).read_text(encoding="utf-8")
-        without_figures = re.sub(r"\n!\[.*\]\(.*\)\n", "", committed)
-        assert page == without_figures, f"{name}: suite report --pages docs/logbook"
-
-
-def test_every_figure_of_the_logbook_is_on_a_page_and_the_reverse() -> None:
-    pages = [page.read_text(encoding="utf-8") for page in LOGBOOK.glob("*.md")]
-    figure_names = {
-        name for page in pages for name in re.findall(r"figures/([^)\"]+)", page)
-    }
-    assert figure_names == {path.name for path in (LOGBOOK / "figures").iterdir()}
+        assert page == committed, f"{name}: suite report --pages docs/logbook"
 
 
 def test_pages_are_written_beside_those_by_hand(tmp_path: Path) -> None:
@@ -168,13 +159,10 @@ def test_a_section_has_a_table_for_each_setting(tmp_path: Path, records: Path) -
     for name in ("accuracy_audit.csv", "screen_rules.csv", "skewgp_figure_4.csv"):
         shutil.copy(records / name, tmp_path)
     study = replace(STUDY, num_seeds=4)
-    pages = make_pages([study], tmp_path, tmp_path / "figures")
+    pages = make_pages([study], tmp_path)
     text = pages["tiny.md"]
     assert re.findall(r"\| laplace, ucb \| 4 \| (\S+) \|", text) == ["1.75"]
     assert "## branin, probit judge, 5" in text
-    figures = re.findall(r"\]\((figures/\S+)\)", text + pages["accuracy.md"])
-    assert len(figures) == 2
-    assert all((tmp_path / figure).exists() for figure in figures)
 
 
 def test_a_study_of_several_settings_has_a_page_for_each() -> None:
@@ -235,20 +223,39 @@ def test_starts_are_counted_over_the_problems_of_each_judge() -> None:
     ]
 
 
-def test_a_rule_of_few_starts_is_not_drawn(monkeypatch, tmp_path: Path) -> None:
+def test_figures_that_are_drawn_are_those_to_which_pages_link(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, records: Path
+) -> None:
+    """Of rules with four starts: of one in setting p, of both in q, of none in r."""
+    played = (("p", RANDOM, 3), ("p", UCB, 4), ("r", UCB, 3))
+    played = (*played, ("q", RANDOM, 4), ("q", UCB, 5))
     runs = pd.DataFrame(
-        row(rule, seed, 0, 1.0)
-        for rule, starts in ((RANDOM, 3), (UCB, 4))
+        row(rule, seed, 0, 1.0) | {"problem": problem}
+        for problem, rule, starts in played
         for seed in range(starts)
     )
-    drawn: list[pd.DataFrame] = []
-    monkeypatch.setattr(
-        study_module,
-        "draw_regrets",
-        lambda study, runs, folder: drawn.append(runs) or [],
-    )
-    study_pages(STUDY, runs, tmp_path)
-    assert [set(of_figure["acquisition"]) for of_figure in drawn] == [{"ucb"}]
+    write_record(runs, tmp_path / "tiny")
+    write_record(runs[runs["problem"] == "q"], tmp_path / "one")
+    for name in ("accuracy_audit.csv", "screen_rules.csv", "skewgp_figure_4.csv"):
+        shutil.copy(records / name, tmp_path)
+    drawn: dict[str, list[Rule]] = {}
+
+    def draw(curves: dict[Rule, pd.DataFrame], *arguments: object) -> None:
+        *_, path = arguments
+        drawn[path.name] = list(curves)
+
+    monkeypatch.setattr(figures, "_draw", draw)
+    one, other = replace(STUDY, name="one"), replace(STUDY, name="2", runs_of="tiny")
+    draw_figures([STUDY, one, other], tmp_path, tmp_path / "figures")
+    assert drawn == {
+        "tiny-p-exact-0.png": [UCB],
+        "tiny-q-exact-0.png": [RANDOM, UCB],
+        "one-q-exact-0.png": [RANDOM, UCB],
+    }
+    (audit,) = (tmp_path / "figures").iterdir()
+    pages = make_pages([STUDY, one, other], tmp_path)
+    links = re.findall(r"!\[.*\]\(figures/(\S+)\)", "".join(pages.values()))
+    assert sorted(links) == sorted([*drawn, audit.name])
 
 
 def test_a_claim_is_held_against_pairs_from_the_same_start() -> None:
@@ -388,7 +395,7 @@ def test_the_first_screen_has_the_decided_claims_that_lead(
         Claim("It takes less time.", UCB, RANDOM, "seconds", leads=True),
         Claim("It loses.", RANDOM, UCB),
     )
-    pages = make_pages([replace(STUDY, claims=claims)], tmp_path, None)
+    pages = make_pages([replace(STUDY, claims=claims)], tmp_path)
     first, further = pages.pop("claims.md"), pages["further-claims.md"]
     # With two won and two lost 32 of 34, and two errors of 0.040.
     assert "2 of 3 claims with runs are decided." in first

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from benchmarks.suite.pages.audit_figure import draw_errors
 from benchmarks.suite.pages.tables import markdown
 
 _AUDIT = """# How far each engine is from exact
@@ -16,6 +15,10 @@ means over noises of {noises} per item, beside a kernel of variance 1, of the ro
 square error of means at new points (in prior deviations), of deviations (relative), of
 the largest error of a probability of a new and of an answered pair, and of the log
 evidence (nats).
+
+{table}
+
+![accuracy-audit](figures/accuracy-audit.png)
 """
 
 _ROUNDS = """# skewgp-figure-4
@@ -33,26 +36,20 @@ under each engine, how far it is from SkewGP's at most, and the largest skewness
 """
 
 
-def audit_page(records: Path, figures: Path | None) -> str:
+def audit_page(records: Path) -> str:
     """The page of the accuracy audit, a table and a figure.
 
     Args:
         records: Folder of the committed records.
-        figures: Folder for the figure, beside the pages; None to draw none.
     """
     rows = pd.read_csv(records / "accuracy_audit.csv")
     noises = ", ".join(f"{noise:g}" for noise in rows["noise"].unique())
-    drawn = ""
-    if figures is not None:
-        figures.mkdir(parents=True, exist_ok=True)
-        draw_errors(rows, figures / "accuracy-audit.png")
-        drawn = "\n![accuracy-audit](figures/accuracy-audit.png)\n"
     rows["evidence"] = rows["evidence"].abs()
     columns = ["mean", "deviation", "new_pairs", "queried", "evidence"]
     means = rows.groupby(["answers", "model", "m"], sort=False)[columns].mean()
     table = means.reset_index().sort_values(["answers", "model", "m"])
     table.columns = [name.replace("_", " ") for name in table.columns]
-    return f"{_AUDIT.format(noises=noises)}\n{markdown(table)}\n{drawn}"
+    return _AUDIT.format(noises=noises, table=markdown(table))
 
 
 def rounds_page(records: Path) -> str:

@@ -1,8 +1,9 @@
-"""Figures of committed results: regret over duels."""
+"""Figures of committed results: regret over duels, and those of the logbook."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from pathlib import Path
 
 import matplotlib
@@ -10,7 +11,9 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.suite.cell import Rule
+from benchmarks.suite.pages.audit_figure import draw_errors
 from benchmarks.suite.pages.tables import RULE, SETTING, setting_name, setting_title
+from benchmarks.suite.runs.store import read_record
 from benchmarks.suite.studies.study import Study
 
 FLOOR = 1e-6
@@ -19,6 +22,9 @@ FLOOR = 1e-6
 COLOURS = ("#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 """Of the palette of Okabe and Ito, which colour-blind eyes tell apart."""
 
+FEWEST = 4
+"""Starts of a rule in a setting from which on pages show its regrets over duels."""
+
 FEW = 8
 """Rules up to which quartiles are drawn: the bands of more hide each other."""
 
@@ -26,6 +32,24 @@ MANY = 14
 """Rules up to which the legend has one column."""
 
 STYLES = ("-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)))
+
+
+def draw_figures(studies: Iterable[Study], records: Path, folder: Path) -> None:
+    """Draws the figures to which the pages of the logbook link.
+
+    Args:
+        studies: Whose records are drawn.
+        records: Folder of the committed records.
+        folder: Where they go; made if needed.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    audit = pd.read_csv(records / "accuracy_audit.csv")
+    draw_errors(audit, folder / "accuracy-audit.png")
+    for study in studies:
+        if not study.runs_of:
+            runs = read_record(study.name, records)
+            starts = runs.groupby([*SETTING, *RULE])["seed"].transform("nunique")
+            draw_regrets(study, runs[starts >= FEWEST], folder)
 
 
 def draw_regrets(study: Study, runs: pd.DataFrame, folder: Path) -> list[Path]:

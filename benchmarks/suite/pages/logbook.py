@@ -10,10 +10,10 @@ import pandas as pd
 
 from benchmarks.suite.pages.accuracy import audit_page, rounds_page
 from benchmarks.suite.pages.claims import FACTOR, MEDIUM, WRONG, table_of_claims
-from benchmarks.suite.pages.figures import FEW
+from benchmarks.suite.pages.figures import FEW, FEWEST
 from benchmarks.suite.pages.names import names_page
 from benchmarks.suite.pages.screening import screening_page
-from benchmarks.suite.pages.study import ENOUGH, FEWEST, study_pages
+from benchmarks.suite.pages.study import ENOUGH, study_pages
 from benchmarks.suite.pages.tables import (
     FOR_INTERVAL,
     NEAR,
@@ -79,7 +79,8 @@ All rules of a table start with the same random questions from the same seed, an
 answered by the same judge. Rows with different numbers of *runs* are of different
 starts: compare them by the columns *against the reference*. [Names](names.md) has the
 rules, problems and judges; judges of one kind are numbered from the fewest errors on.
-The runs are in `benchmarks/records/STUDY`, a file for each rule.
+The runs are in `benchmarks/records/STUDY`, a file for each rule; figures are drawn of
+them when the site is built.
 
 - Regret is that of the recommended point (`incumbent`) after the last question, in
   units of the problem. *Median* has its 95 % bootstrap interval, from {FOR_INTERVAL}
@@ -125,15 +126,14 @@ Each by `python -m benchmarks.suite run --study NAME`, then `collect`:
 """
 
 
-def make_pages(
-    studies: Iterable[Study], records: Path, figures: Path | None
-) -> dict[str, str]:
+def make_pages(studies: Iterable[Study], records: Path) -> dict[str, str]:
     """The generated pages of the logbook, by the names of their files.
+
+    They link to the figures of `draw_figures`.
 
     Args:
         studies: In their order.
         records: Folder of the committed records.
-        figures: Folder for the figures, beside the pages; None to draw none.
     """
     studies = list(studies)
     names = dict.fromkeys(study.record for study in studies)
@@ -146,13 +146,13 @@ def make_pages(
         "how-to-read": _READING,
         "names": names_page(),
         "studies": _list_of_studies(studies, runs),
-        "accuracy": audit_page(records, figures),
+        "accuracy": audit_page(records),
         "skewgp-figure-4": rounds_page(records),
         "rules-for-duels": screening_page(records),
     }
     for study in studies:
         if len(runs[study.record]):
-            pages |= study_pages(study, runs[study.record], figures)
+            pages |= study_pages(study, runs[study.record])
     return {f"{name}.md": f"{page}\n{SOURCE}" for name, page in pages.items() if page}
 
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pandas as pd
 
 from benchmarks.suite.pages.claims import against_reference
-from benchmarks.suite.pages.figures import draw_regrets
+from benchmarks.suite.pages.figures import FEWEST
 from benchmarks.suite.pages.options import options_pages
 from benchmarks.suite.pages.tables import (
-    RULE,
     SETTING,
     folded,
     hidden_list,
@@ -28,22 +25,16 @@ from benchmarks.suite.pages.tables import (
 from benchmarks.suite.studies.own import OPTIONS
 from benchmarks.suite.studies.study import STARTS, Study
 
-FEWEST = 4
-"""Starts of a rule in a setting from which on its regrets are drawn over duels."""
-
 ENOUGH = 10
 """Starts of half of the rows from which on each setting has a table of its own."""
 
 
-def study_pages(
-    study: Study, runs: pd.DataFrame, figures: Path | None = None
-) -> dict[str, str]:
+def study_pages(study: Study, runs: pd.DataFrame) -> dict[str, str]:
     """The pages of a study by their names, the study's before those of its settings.
 
     Args:
         study: What is asked.
         runs: Rows by `play.COLUMNS`, some of which answer it.
-        figures: Folder for the figures, beside the pages; None to draw none.
     """
     if study.name == OPTIONS.name:
         return options_pages(study, runs)
@@ -56,20 +47,11 @@ def study_pages(
         return {study.name: head + _all_settings(study, runs)}
     table = table_of(study, runs)
     head += _what_was_run(study, table, runs)
-    drawn = {}
-    if figures is not None:
-        starts = runs.groupby([*SETTING, *RULE])["seed"].transform("nunique")
-        paths = draw_regrets(study, runs[starts >= FEWEST], figures)
-        drawn = {
-            path.stem: f"\n![Regret of each rule over duels: {path.stem}]"
-            f"(figures/{path.name})\n"
-            for path in paths
-        }
     groups = table.groupby(SETTING, sort=False)
     if len(groups) == 1:
         ((setting, of_setting),) = groups
-        shown = f"\n## {setting_title(*setting)}\n\n{markdown(readable(of_setting))}\n"
-        return {study.name: "".join([head, shown, *drawn.values()])}
+        head += f"\n## {setting_title(*setting)}\n"
+        return {study.name: head + _one_setting(study, setting, of_setting)}
     head += _all_settings(study, runs)
     pages = {}
     for setting, of_setting in groups:
@@ -77,13 +59,24 @@ def study_pages(
             continue
         name, title = setting_name(study.name, *setting), setting_title(*setting)
         told = f"# {title}\n\nA setting of the study [{study.name}]({study.name}.md).\n"
-        told += f"\n{markdown(readable(of_setting))}\n"
-        pages[name] = told + drawn.get(name, "")
+        pages[name] = told + _one_setting(study, setting, of_setting)
     if table["runs"].median() >= ENOUGH:
         return {study.name: head + listed_pages("Each setting", pages), **pages}
     head += f"\n## Each setting\n\n{markdown(medians(study, table))}\n"
     head += f"\n{folded('What each rule asked', markdown(questions(table)))}"
     return {study.name: head + (hidden_list(pages) if pages else ""), **pages}
+
+
+def _one_setting(
+    study: Study, setting: tuple[str, str, float], table: pd.DataFrame
+) -> str:
+    """The table of one setting, and its figure if a rule has the starts for it."""
+    shown = f"\n{markdown(readable(table))}\n"
+    if table["runs"].max() < FEWEST:
+        return shown
+    name = setting_name(study.name, *setting)
+    alternative = f"Regret of each rule over duels: {name}"
+    return f"{shown}\n![{alternative}](figures/{name}.png)\n"
 
 
 def _all_settings(study: Study, runs: pd.DataFrame) -> str:
