@@ -99,7 +99,7 @@ class ComparisonData:
     def subset(self, rows: Tensor) -> ComparisonData:
         """Takes comparisons of rows, by indices or a mask, and their items alone.
 
-        Other items are left out, as a fold has no use for them: these are renumbered.
+        So a fold has only what it is about; the items are renumbered.
         """
         items, inverse = torch.unique(self.comparisons[rows], return_inverse=True)
         raters = None if self.raters is None else self.raters[rows]
@@ -168,7 +168,7 @@ class FeedbackData(Generic[Kind]):
     def subset(self, rows: Tensor) -> FeedbackData[Kind]:
         """Takes answers of rows, by indices or a mask, and their items alone.
 
-        Other items are left out, as a fold has no use for them: these are renumbered.
+        So a fold has only what it is about; the items are renumbered.
         """
         chosen = self.feedback.take(rows)
         indices = [getattr(chosen, name).flatten() for name in chosen.index_fields]

@@ -307,6 +307,7 @@ def _likeliest(
     gaps = [reading.count(None) for reading in readings]
     candidates = [place for place, n in enumerate(gaps) if not n and place != _BY_NAME]
     if not candidates:
+        # Only names may know all cells: the way with the fewest gaps, whichever it is.
         return gaps.index(min(gaps))
     # Where all cells are 1 in is_2_better, the truth comes last, and is meant.
     first, last = candidates[0], candidates[-1]

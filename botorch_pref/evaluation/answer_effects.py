@@ -76,7 +76,7 @@ def effect_table(
     half: Tensor,
     won: WinProbability,
 ) -> DataFrame:
-    """Makes a table of what effects add to utilities, and of the duels that this wins.
+    """Makes a table of effects: what each adds to a utility, and what that wins.
 
     Args:
         names: Of the effects, ``k``.

@@ -218,7 +218,7 @@ def _find(model: PreferenceGP, parameter: str) -> tuple[Module, str, Parameter]:
 
     Returns:
         The module that has it, its name there, by which its natural value is set, and
-        the raw parameter that is learned.
+        the raw parameter that holds it.
     """
     path, _, name = parameter.rpartition(".")
     raw_name = f"{path}.raw_{name}".lstrip(".")
@@ -245,7 +245,7 @@ def _drop_priors(model: PreferenceGP, parameter: Parameter | None) -> None:
 
 
 def _is_of(value: Tensor, parameter: Parameter) -> bool:
-    """Tells whether a value depends on a parameter."""
+    """Tells whether a value, such as a prior's, depends on a parameter by gradients."""
     if not value.requires_grad:
         return False
     (gradient,) = torch.autograd.grad(value.sum(), parameter, allow_unused=True)
@@ -288,7 +288,7 @@ class Dimension:
         """Lists the choices, or a number of values evenly on the scale, with the ends.
 
         The value ``own``, such as that of a design whose effects are shown, is among
-        them instead of those that lie next to it. Values increase.
+        numbers instead of those next to it. Numbers increase.
         """
         if self.choices:
             return [*self.choices]
@@ -345,7 +345,7 @@ class Designs:
         level: float,
         reference: Mapping[str, Any] | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Computes utilities of designs, or differences to a reference's, for figures.
+        """Computes utilities of designs, or differences to that of a reference.
 
         Returns:
             Means, and the lower and upper ends of intervals of probability ``level``,

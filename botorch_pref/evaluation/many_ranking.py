@@ -297,7 +297,7 @@ def _places(
 def answer_groups(names: tuple[Hashable, ...], answers: DataFrame) -> np.ndarray:
     """Numbers the groups of items that answers connect, from 0, ``n``.
 
-    Boards show them: only the prior compares items of two groups.
+    Boards show them, as only the prior and features compare items of two groups.
     """
     ends = _places(names, answers)
     graph = coo_array((np.ones(len(answers)), ends), shape=(len(names), len(names)))

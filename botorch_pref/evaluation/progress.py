@@ -172,7 +172,7 @@ def utility_samples(
 ) -> Tensor:
     """Draws joint posterior samples of utilities, ``num_samples x batch_shape x n``.
 
-    The same seed has the same draws; the global random state stays as it is.
+    One seed always gives the same draws; the global random state stays as it is.
     """
     with torch.no_grad():
         posterior = cast("TorchPosterior", check_one_to_one(model).posterior(points))

@@ -48,11 +48,11 @@ _NEGLIGIBLE = 6.0
 def bias_moments(model: LaplacePreferenceGP) -> tuple[Tensor, Tensor]:
     r"""Computes posterior means and deviations of what being first adds, ``R`` each.
 
-    Each rater's is the first weight of all raters and the rater's own difference to it.
-    The spread :math:`\tau` of these is averaged over: few raters leave it open,
-    and where it is taken for small all intervals are too short. Its logarithm has the
-    nodes of a trapezoid rule, twice :math:`1 / \sqrt{2 R}` apart: no data say more of
-    it than ``R`` weights that are seen.
+    Each is the first weight, which all raters share, and a rater's own difference to
+    it. The spread :math:`\tau` of these is averaged over: few raters leave it open, and
+    where it is taken for small all intervals are too short. Its logarithm has the nodes
+    of a trapezoid rule, twice :math:`1 / \sqrt{2 R}` apart: no data say more of it than
+    ``R`` weights that are seen.
 
     Args:
         model: Fitted, with `RaterWeights`. It stays as it is.

@@ -216,8 +216,8 @@ class _Fit:
         excess = contrast[:count] @ self.raw_noise
         # The step to the least of the quadratic where the contrast is zero.
         step = -along * (excess / (contrast @ along))
-        # The ratio of the quadratic itself. That of the loss takes a posterior, and is
-        # at most so many times as large.
+        # The ratio by the quadratic. That by the loss takes a posterior, and is hardly
+        # ever more times as large.
         if excess.square() / (contrast @ along) < limit / _MOST_SKEWED:
             return False
         moved = self.raw_noise + step[:count]
@@ -271,7 +271,8 @@ def _fit_around(model: PreferenceGP) -> _Fit:
     parameters = [p for p in model.parameters() if p.requires_grad]
     kernel = _checked_kernel(model)
 
-    # Both leave the copy at the parameters that they are given.
+    # Both leave the copy at the parameters that they are given: what needs it at the
+    # fit comes before `_hessian`, which moves it.
     def gradient(vector: Tensor) -> Tensor:
         """Computes the gradient of the loss in raw parameters, ``p``."""
         vector_to_parameters(vector, parameters)

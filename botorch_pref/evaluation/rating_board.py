@@ -345,10 +345,10 @@ def _checked(ratings: DataFrame) -> tuple[tuple[Hashable, ...], np.ndarray]:
 
 
 def _laplace(loss: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
-    """Approximates a density of three logarithms by a Gaussian at its maximum.
+    """Approximates a density of logarithms of scales by a Gaussian at its maximum.
 
     Args:
-        loss: The negative log density; that of shares of a variance.
+        loss: The negative log density, as `_loss_of_scales` makes it.
 
     Returns:
         The mode, and the covariance: the inverse Hessian of the loss there.
@@ -361,6 +361,7 @@ def _laplace(loss: Callable[[Tensor], Tensor]) -> tuple[Tensor, Tensor]:
         (gradient,) = torch.autograd.grad(value, logs)
         return float(value.detach()), gradient.numpy()
 
+    # Of items, raters and noise, as shares of a variance.
     start = np.log([0.5, 0.2, 0.5])
     options = {"maxiter": 500, "gtol": 1e-6}
     fit = minimize(with_gradient, start, jac=True, method="L-BFGS-B", options=options)
