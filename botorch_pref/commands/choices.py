@@ -49,6 +49,7 @@ def explain_choices(source: str, model_name: str, seed: int, out: Path) -> None:
     The choices are those of a CSV file (see `load_csv`), or of `train`.
     """
     data = load_train() if source == "train" else load_csv(source)
+    # All draws are from it, one after the other, in the order in which this runs.
     generator = Generator().manual_seed(seed)
     folds = _folds(source, data, generator)
     out.mkdir(parents=True, exist_ok=True)

@@ -207,6 +207,7 @@ def _is_like_a_coin(table: DataFrame) -> list[bool]:
     The answers of a coin to one question make pairs that are independent of each other
     two by two, so that the variance of its contradictions is binomial.
     """
+    # For all raters together, so that hardly one of many is named by chance.
     limit = MOST_RANDOM / len(table)
     others = table.sum() - table
     rates = others["contradicted"] / others["repeated"]

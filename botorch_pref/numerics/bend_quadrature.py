@@ -457,6 +457,8 @@ def density_bend(
     grid = line.view(-1, *[1] * like.dim()).expand(-1, *like.shape)
     values = log_density(grid)
     highest = values.amax(0)
+    # A peak is above both ends of the line; else one end is the higher level. Levels
+    # are logs beside the highest value, and halfway is between the densities.
     peaked = torch.maximum(values[0], values[-1]) < highest - _LEVEL
     first, last = (values[end] - highest for end in (0, -1))
     middle = 0.5 * (first.exp() + last.exp())

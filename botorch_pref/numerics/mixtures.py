@@ -39,7 +39,10 @@ def solve_quantile(p: Tensor, means: Tensor, deviation: Tensor) -> Tensor:
 
 
 def _solve_lower_quantile(p: Tensor, means: Tensor, deviation: Tensor) -> Tensor:
-    """Solves for quantiles, ``p <= 1/2``, from brackets, a start, and point masses."""
+    """Solves for quantiles, ``p <= 1/2``, between those of the outermost components.
+
+    Where sigma is 0 the quantile is one of the means.
+    """
     z = torch.special.ndtri(p)
     low = means.amin(0) + z * deviation
     high = means.amax(0) + z * deviation

@@ -378,9 +378,10 @@ def truncated_normal_quantile(
 ) -> Tensor:
     r"""Computes draws of :math:`N(\mu_i, r_i)` in :math:`[l_i, u_i]` from uniform ones.
 
-    The ``variance`` is :math:`r_i`, and uniform draws are in [0, 1]. Each interval is
-    mirrored so that its mass lies towards its upper standardised end :math:`\beta`, and
-    the quantile solves :math:`\Phi(x) = \Phi(\beta) q`. Where :math:`\beta < -5` the
+    The ``variance`` is :math:`r_i`. A uniform draw, in [0, 1], is the share of the
+    interval's probability between the result and the end that is nearer to the mean.
+    Each interval is mirrored so that this is its upper standardised end :math:`\beta`,
+    and the result solves :math:`\Phi(x) = \Phi(\beta) q`. Where :math:`\beta < -5` the
     distance :math:`\beta - x` to the bound is solved for, in log space, so that draws
     next to a far bound keep their digits.
     """
@@ -390,7 +391,7 @@ def truncated_normal_quantile(
     scale = variance.sqrt()
     below, above = (lower - mean) / scale, (upper - mean) / scale
     alpha, beta, sign = _orient(below, above)
-    # q = 1 - u (1 - Phi(alpha) / Phi(beta)), and p - 1 of it.
+    # q - 1, where q = 1 - u (1 - Phi(alpha) / Phi(beta)) for the uniform u.
     shortfall = uniform * torch.expm1(
         -_log_mass_ratio(alpha, beta, (upper - lower) / scale)
     )

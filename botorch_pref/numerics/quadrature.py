@@ -230,6 +230,8 @@ def hermite_integral(
     function, gaussian = of_rows(None), (mean.detach(), variance.detach())
     with torch.no_grad():
         _, slope, bend = (v.squeeze(0) for v in function(gaussian[0].unsqueeze(0)))
+        # How much a function bends over a Gaussian, s |g''| at its mean, and the share
+        # of integrals that bend little enough for this rule to be worth a try.
         bends = bend.abs() * gaussian[1]
         gentle = float((bends <= _GENTLE).double().mean())
         curvature = gaussian[1].reciprocal() - bend.clamp_max(0.0)
@@ -293,7 +295,8 @@ def _wide_rule(of_rows: OfRows, mean: Tensor, variance: Tensor) -> TiltedMoments
             -reach, reach, _WIDE_NODES, dtype=mean.dtype, device=mean.device
         )
         deviation = variance.sqrt()
-        # About the middle of a symmetric product E[u] = 0 holds whatever was missed.
+        # About the middle of a symmetric product the identity of the first moment holds
+        # whatever was missed: nodes are a quarter of a step away from there.
         nodes = (unit + 0.25 * step).view(-1, *[1] * mean.dim()) * deviation
         log_weights = (deviation * step).log().expand_as(nodes)
     moments, missed = _sums(of_rows(None), nodes, log_weights, mean, variance)

@@ -228,7 +228,10 @@ def failed_rows(feedback: Sequence[Feedback]) -> Tensor:
 
 
 def feedback_of(model: Any) -> list[Feedback]:
-    """Returns the answers of a model of this package, or of BoTorch's `PairwiseGP`."""
+    """Returns the answers of a model of this package, or of BoTorch's `PairwiseGP`.
+
+    Any other model has none.
+    """
     if hasattr(model, "feedback"):
         return [*model.feedback]
     comparisons = getattr(model, "comparisons", None)

@@ -81,7 +81,9 @@ def colville(X: Tensor) -> Tensor:
 
 
 def cross_in_tray(X: Tensor) -> Tensor:
-    r"""Evaluates the cross-in-tray function, -2.0626 where both inputs are +-1.3494.
+    r"""Evaluates the cross-in-tray function, least where both inputs are +-1.3494.
+
+    It is -2.0626 there.
 
     .. math:: -10^{-4} \Big(\Big|\sin x_1 \sin x_2
         \exp \big|100 - \sqrt{x_1^2 + x_2^2} / \pi\big|\Big| + 1\Big)^{0.1}
@@ -92,7 +94,7 @@ def cross_in_tray(X: Tensor) -> Tensor:
 
 
 def gramacy_lee(X: Tensor) -> Tensor:
-    r"""Evaluates the function of Gramacy and Lee (2012), -0.8690 at 0.5486.
+    r"""Evaluates the function of Gramacy and Lee (2012), least at 0.5486: -0.8690.
 
     .. math:: \sin(10 \pi x) / (2 x) + (x - 1)^4
     """
@@ -101,7 +103,7 @@ def gramacy_lee(X: Tensor) -> Tensor:
 
 
 def langermann(X: Tensor) -> Tensor:
-    r"""Evaluates the function of Langermann in two inputs, -4.1558 at (2.7934, 1.5972).
+    r"""Evaluates the function of Langermann, least at (2.7934, 1.5972): -4.1558.
 
     .. math:: \sum_i c_i e^{-r_i / \pi} \cos \pi r_i, \qquad
         r_i = \sum_j (x_j - a_{ij})^2
@@ -151,7 +153,9 @@ def rotated_hyper_ellipsoid(X: Tensor) -> Tensor:
 
 
 def schaffer4(X: Tensor) -> Tensor:
-    r"""Evaluates the fourth function of Schaffer, 0.2926 at (0, 1.2531) and three more.
+    r"""Evaluates the fourth function of Schaffer, least at (0, 1.2531): 0.2926.
+
+    So it is at three more points.
 
     .. math:: 0.5 + \frac{\cos^2(\sin |x_1^2 - x_2^2|) - 0.5}
         {(1 + 0.001 (x_1^2 + x_2^2))^2}

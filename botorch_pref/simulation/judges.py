@@ -95,7 +95,10 @@ class ProbitJudge(Judge):
         check_parameter("advantage", self.advantage, "difference")
 
     def perceive(self, options: Tensor) -> Tensor:
-        """Draws the utilities of `k x d` options as they are perceived, `k`."""
+        """Draws the utilities of `k x d` options as they are perceived, `k`.
+
+        That is with noise, and for the first option with the advantage of being first.
+        """
         perceived = self.utility(options)
         if self.noise > 0.0:
             draws = torch.randn(
