@@ -255,6 +255,29 @@ def test_open_questions_are_not_repeated(model: EPPreferenceGP, size: int) -> No
     assert float(gaps.max()) > 0.02
 
 
+@pytest.mark.parametrize(
+    ("goal", "rule"), [("best", DuelingEUBO), ("understand", DuelingBALD)]
+)
+def test_an_answer_is_expected_to_each_open_pair(
+    model: EPPreferenceGP, goal: Any, rule: type[DuelingBALD | DuelingEUBO]
+) -> None:
+    """Pairs that share a design, one of them the incumbent, are still those pairs."""
+    rows = torch.cat([incumbent(model), in_units(uniform(8, 2, seed=1))])
+    pairs = rows[torch.tensor([*combinations(range(len(rows)), 2)])]
+    value = DistinctOptions(rule(model))
+    with torch.no_grad():
+        pending = pairs[value(pairs).topk(3).indices]
+        question = next_question(
+            model, UNITS, 2, discrete=rows, pending=pending, goal=goal
+        )
+        value.set_X_pending(pending.flatten(0, 1))
+        is_open = (pairs.unsqueeze(1) == pending).flatten(2).all(-1).any(-1)
+        best = float(value(pairs[~is_open]).max())
+        assert float(value(question.options)) == pytest.approx(best, abs=1e-12), (
+            "the question asked is not the best one once the open pairs are answered"
+        )
+
+
 def test_the_incumbent_is_what_a_loop_says_or_what_is_in_the_space(
     model: EPPreferenceGP,
 ) -> None:

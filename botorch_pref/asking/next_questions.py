@@ -507,7 +507,7 @@ def _chosen_question(request: _Request, model: Model) -> Question:
         value = FeasibilityWeighted(value, request.feasibility_model, failure)
     # Answers say little where all is flat, and joint options there would be the same.
     acquisition = _apart(value, space, by_model=rule is not DuelingJointKG)
-    pending = _pending_options(rule, model, best, request.open_questions)
+    pending = _pending_options(of_new, model, best, request.open_questions)
     while len(options) < size:
         # The best is the reference of the others, or there is none.
         challengers = options[(options != best).any(-1)]
@@ -530,11 +530,15 @@ def _chosen_question(request: _Request, model: Model) -> Question:
 
 
 def _pending_options(
-    rule: type[AcquisitionFunction], model: Model, best: Tensor, questions: Tensor
+    of_new: bool, model: Model, best: Tensor, questions: Tensor
 ) -> Tensor:
-    """Returns options of open questions that a rule allows for, ``n x d``."""
+    """Returns options of open questions, ``k x size x d``, as pending ones, ``n x d``.
+
+    Of two new points an answer is expected to each question: all options stay, and in
+    their order. Other rules keep away from the options, whatever their question.
+    """
     pending = questions.flatten(0, 1)
-    if rule is DuelingEUBO:
+    if of_new:
         return pending
     # What was answered about is known, and is no new option.
     is_best = (pending.unsqueeze(-2) == best).all(-1).any(-1)
