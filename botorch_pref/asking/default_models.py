@@ -149,6 +149,7 @@ def default_model(
 
 
 def _checked(bounds: Tensor, X: Tensor) -> Tensor:
+    """Checks the bounds of a model's designs, ``2 x d``; returns them in their type."""
     is_right = isinstance(bounds, Tensor) and bounds.shape == (2, X.shape[-1])
     if not is_right or not bool((bounds.isfinite() & (bounds[0] < bounds[1])).all()):
         value = bounds.tolist() if isinstance(bounds, Tensor) else bounds
@@ -160,7 +161,11 @@ def _checked(bounds: Tensor, X: Tensor) -> Tensor:
 
 
 def _check_coded(X: Tensor, bounds: Tensor | None, columns: list[int]) -> None:
-    """Checks that a choice is coded as zeros and a one, which its bounds leave so."""
+    """Checks that a choice is coded as zeros and a one, which its bounds leave so.
+
+    The ``columns`` of designs ``X``, ``n x d``, are those of one choice; without bounds
+    designs stay as they are.
+    """
     values = X[:, columns]
     is_coded = ((values == 0) | (values == 1)).all(-1) & (values.sum(-1) == 1)
     if not bool(is_coded.all()):
@@ -177,6 +182,7 @@ def _check_coded(X: Tensor, bounds: Tensor | None, columns: list[int]) -> None:
 
 
 def _rater_column(raters: Tensor, X: Tensor) -> Tensor:
+    """Checks the raters of designs, ``n`` numbers; makes the column behind them."""
     check_kind("raters", raters, Tensor)
     if raters.shape != X.shape[:-1]:
         raise FeedbackError(

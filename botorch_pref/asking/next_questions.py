@@ -273,50 +273,35 @@ def next_question(
             options beside the best.
     """
     check_count("size", size, at_least=2)
-    _check_kind_and_goal(
-        kind,
-        goal,
-        discrete=discrete,
-        choices=choices,
-        beside=beside,
-        feasibility_model=feasibility_model,
-    )
+    of_options = {"discrete": discrete, "choices": choices, "beside": beside}
+    _check_kind_and_goal(kind, goal, **of_options, feasibility_model=feasibility_model)
     observed = _observed(model, bounds)
-    space = space_of(
-        checked_bounds(bounds, observed),
-        inequality_constraints,
-        discrete,
-        discrete_dims,
-        categorical,
-        fixed_features,
-    )
-    designs = {"choices": choices, "best": best, "beside": beside}
-    points = {
-        name: checked_designs(name, X, space.base)
-        for name, X in designs.items()
-        if X is not None
-    }
+    designs = discrete, discrete_dims, categorical, fixed_features
+    space = space_of(checked_bounds(bounds, observed), inequality_constraints, *designs)
     # A line has two ends.
     size = 2 if kind == "line" else size
-    open_questions = checked_pending(pending, size, space.base)
-    answers = 0 if model is None else _num_answers(model)
-    draw = (seed, len(observed), answers, len(open_questions))
     request = _Request(
-        kind,
-        goal,
-        size,
-        space,
-        points.get("best"),
-        points.get("beside", observed[:0].to(space.base)),
-        points.get("choices"),
-        open_questions,
-        feasibility_model,
-        seed,
-        Random(repr(draw)).getrandbits(31),
+        kind=kind,
+        goal=goal,
+        size=size,
+        space=space,
+        observed=observed,
+        num_answers=0 if model is None else _num_answers(model),
+        choices=_designs("choices", choices, space),
+        best=_designs("best", best, space),
+        beside=_designs("beside", beside, space),
+        open_questions=checked_pending(pending, size, space.base),
+        feasibility_model=feasibility_model,
+        seed=seed,
     )
-    request.check_points()
     with manual_seed(request.draw_seed):
-        return _requested_question(request, model, observed, answers)
+        if model is None or request.knows_little:
+            return _spread_question(request)
+        if kind == "line":
+            return _line_question(request, model)
+        if kind == "plane":
+            return _plane_question(request, model)
+        return _check_question(request, model) or _chosen_question(request, model)
 
 
 @dataclass(frozen=True)
@@ -324,28 +309,50 @@ class _Request:
     """A question that somebody wants, as `next_question` takes it, with all checked.
 
     Attributes:
-        beside: ``k x d``, none by default.
+        observed: ``n x d``, the points that the model has seen.
+        num_answers: How many answers the model has.
+        choices: ``n x d``, without rows by default.
+        best: ``1 x d``, without a row by default.
+        beside: ``k x d``, without rows by default.
         open_questions: ``m x size x d``, questions that wait for an answer.
         seed: Seed of the Sobol sequence.
-        draw_seed: Seed of all draws.
     """
 
     kind: QuestionKind
     goal: Goal
     size: int
     space: DesignSpace
-    best: Tensor | None
+    observed: Tensor
+    num_answers: int
+    choices: Tensor
+    best: Tensor
     beside: Tensor
-    choices: Tensor | None
     open_questions: Tensor
     feasibility_model: PreferenceGP | None
     seed: int
-    draw_seed: int
 
-    def check_points(self) -> None:
+    @property
+    def draw_seed(self) -> int:
+        """Seed of all draws: another one for each number of answers and questions."""
+        draw = self.seed, len(self.observed), self.num_answers, len(self.open_questions)
+        return Random(repr(draw)).getrandbits(31)
+
+    @property
+    def num_initial(self) -> int:
+        """Number of answers before a model chooses such a question."""
+        return INITIAL if self.kind == "options" else INITIAL_LINES
+
+    @property
+    def knows_little(self) -> bool:
+        """Whether answers are too few to choose by, or of options, about one design."""
+        if self.num_answers < self.num_initial:
+            return True
+        return self.kind != "line" and len(self.observed.unique(dim=0)) < 2
+
+    def __post_init__(self) -> None:
         """Checks the best design, other options, and what lines and planes need."""
         best, space = self.best, self.space
-        if best is not None and not (len(best) == 1 and bool(space.allows(best))):
+        if len(best) and not (len(best) == 1 and bool(space.allows(best))):
             raise FeedbackError(
                 f"best is {best.tolist()}; give one design, 1 x {len(space.base)}, "
                 "within bounds and all else that designs have to satisfy, or leave it "
@@ -365,24 +372,6 @@ class _Request:
             )
 
 
-def _requested_question(
-    request: _Request, model: Model | None, observed: Tensor, answers: int
-) -> Question:
-    """Asks a question of a kind by the model, or while it knows little a spread one."""
-    initial = INITIAL if request.kind == "options" else INITIAL_LINES
-    knows_little = answers < initial
-    if request.kind == "line":
-        if model is None or knows_little:
-            return _spread_line(request, answers)
-        return _line_question(request, model)
-    if model is None or knows_little or len(observed.unique(dim=0)) < 2:
-        return _spread_question(request, observed, _too_little(answers, initial))
-    if request.kind == "plane":
-        return _plane_question(request, model)
-    check = _check_question(request, model, answers)
-    return _chosen_question(request, model) if check is None else check
-
-
 def _observed(model: Model | None, bounds: Tensor) -> Tensor:
     """Returns the points that a model has seen, ``n x d``; none of None."""
     check_kind("bounds", bounds, Tensor)
@@ -392,8 +381,18 @@ def _observed(model: Model | None, bounds: Tensor) -> Tensor:
     return observed_points(model)
 
 
+def _designs(name: str, X: Tensor | None, space: DesignSpace) -> Tensor:
+    """Checks an argument's designs, ``n x d``; of None it makes none, ``0 x d``."""
+    none = space.base.new_zeros(0, len(space.base))
+    return none if X is None else checked_designs(name, X, space.base)
+
+
 def _check_kind_and_goal(kind: object, goal: object, **of_options: object) -> None:
-    """Checks the kind of a question, its goal, and what lines and planes take."""
+    """Checks the kind of a question, its goal, and what lines and planes take.
+
+    Only options side by side take the arguments ``of_options``, which are None by
+    default, and have other goals than the best.
+    """
     if not isinstance(kind, str) or kind not in get_args(QuestionKind):
         raise FeedbackError(
             f"kind is {kind!r}; ask for 'options', for a 'line', or for a 'plane'."
@@ -420,22 +419,30 @@ def _num_answers(model: Model) -> int:
     if blocks is not None:
         return sum(block.num_rows for block in blocks)
     duels = getattr(model, "comparisons", None)
+    # A model that does not tell its answers has enough to choose by.
     return INITIAL if duels is None else len(duels)
 
 
-def _too_little(answers: int, initial: int) -> str:
+def _too_little(request: _Request) -> str:
     """Says what a model lacks to choose, as the start of a sentence."""
-    if answers >= initial:
+    answers = request.num_answers
+    if answers >= request.num_initial:
         return "All answers are about one design; before there are two,"
     number = "is 1 answer" if answers == 1 else f"are {answers} answers"
-    return f"There {number}; before there are {initial},"
+    return f"There {number}; before there are {request.num_initial},"
 
 
-def _spread_question(request: _Request, observed: Tensor, too_little: str) -> Question:
-    """Spreads options by a Sobol sequence, or draws them of those rows not shown."""
+def _spread_question(request: _Request) -> Question:
+    """Asks a question that is spread over the space, while the model knows little.
+
+    Options are the next ones of a Sobol sequence, or rows of a table: those that were
+    asked about least often, in a random order. A line runs through two designs.
+    """
+    if request.kind == "line":
+        return _spread_line(request)
     space, beside = request.space, request.beside
     count = request.size - len(beside)
-    asked_about = torch.cat([observed, request.open_questions.flatten(0, 1)])
+    asked_about = torch.cat([request.observed, request.open_questions.flatten(0, 1)])
     if space.rows is None:
         before = len(asked_about) + len(beside)
         spread = space.features(space.draw(before + count, request.seed)[before:])
@@ -444,7 +451,7 @@ def _spread_question(request: _Request, observed: Tensor, too_little: str) -> Qu
         times = (rows.unsqueeze(-2) == asked_about).all(-1).sum(-1)
         order = (times + torch.rand(len(rows)).to(times.device)).argsort()
         spread = rows[order[:count]]
-    reason = f"{too_little} options are spread over all designs."
+    reason = f"{_too_little(request)} options are spread over all designs."
     return Question(torch.cat([beside, spread]), SPREAD, reason)
 
 
@@ -467,27 +474,36 @@ def best_design(model: Model, space: DesignSpace, seed: int) -> Tensor:
     return designs[mean_at(model, designs).argmax()].unsqueeze(0)
 
 
-def _check_question(request: _Request, model: Model, answers: int) -> Question | None:
-    """Asks a duel that checks the answers, where somebody seeks the best by duels."""
-    is_free = request.best is None and not len(request.beside)
+def _check_question(request: _Request, model: Model) -> Question | None:
+    """Asks a duel whose answer is foreseen, where somebody seeks the best by duels.
+
+    None where no such check of the answers is due, see `reliability_check`.
+    """
+    is_free = not len(request.best) and not len(request.beside)
     if request.size != 2 or request.goal != "best" or not is_free:
         return None
     waiting = request.open_questions
-    number = answers + len(waiting)
+    number = request.num_answers + len(waiting)
     duel = reliability_check(model, request.space, number, waiting)
     return None if duel is None else Question(duel[torch.randperm(2)], CHECK, _CHECKS)
 
 
 def _chosen_question(request: _Request, model: Model) -> Question:
-    """Asks the question that the recommended acquisition function chooses."""
+    """Asks the question that the recommended acquisition function chooses.
+
+    The options that are there already are the best design, those ``beside``, or none.
+    Others are chosen one at a time or at once, each time as far as ``size`` lacks, and
+    all are shuffled: people favour what comes first.
+    """
     size, space, beside = request.size, request.space, request.beside
     if len(beside):
         best = beside[mean_at(model, beside).argmax()].unsqueeze(0)
-    elif request.best is None:
-        best = best_design(model, space, request.draw_seed)
-    else:
+    elif len(request.best):
         best = request.best
+    else:
+        best = best_design(model, space, request.draw_seed)
     rule = recommended_acquisition(size, space.num_parameters, request.goal)
+    # Two new points, or what is there already and others, chosen in turn or at once.
     of_new = size == 2 and rule in (DuelingBALD, DuelingEUBO) and not len(beside)
     centres, options = best, beside if len(beside) else best[: not of_new]
     in_turn = rule in (DuelingBALD, DuelingExploringEIIG) and not of_new
@@ -497,12 +513,13 @@ def _chosen_question(request: _Request, model: Model) -> Question:
     if rule is DuelingJointKG:
         near = space.sample_near(best, _DESIGNS, request.draw_seed)
         likely = likely_best(model, near)
-        choices = likely if request.choices is None else request.choices
+        choices = request.choices if len(request.choices) else likely
         make = partial(make, choices=choices)
         centres = torch.cat([best, likely])
     value: AcquisitionFunction = make(model)
     if request.feasibility_model is not None:
-        # What cannot be judged leaves the best as it is.
+        # What cannot be judged leaves the best as it is: a gain of 0, or its utility
+        # where values are utilities.
         failure = float(mean_at(model, best)) if of_new else 0.0
         value = FeasibilityWeighted(value, request.feasibility_model, failure)
     # Answers say little where all is flat, and joint options there would be the same.
@@ -546,18 +563,22 @@ def _pending_options(
     return likely_best(model, pending, _OPEN) if len(pending) > _OPEN else pending
 
 
-def _spread_line(request: _Request, answers: int) -> LineQuestion:
-    """Asks about a line through two spread designs."""
+def _spread_line(request: _Request) -> LineQuestion:
+    """Asks about a line through the next two designs of a Sobol sequence."""
     space = request.space
-    number = answers + len(request.open_questions)
+    number = request.num_answers + len(request.open_questions)
     start, toward = space.features(space.draw(2 * number + 2, request.seed))[-2:]
     spread = "lines run through designs that are spread over all."
-    reason = f"{_too_little(answers, INITIAL_LINES)} {spread}"
+    reason = f"{_too_little(request)} {spread}"
     return LineQuestion(line_ends(space, start, toward), SPREAD, reason)
 
 
 def _line_question(request: _Request, model: Model) -> LineQuestion:
-    """Asks about the line through the recommended design that promises most."""
+    """Asks about the line through the recommended design that promises most.
+
+    It moves one number, another one than the line that waits for an answer or, if none
+    waits, the last one did (`best_line`).
+    """
     space = request.space
     best = _recommended(request, model)
     # Along each number in turn, to its farther end.
@@ -575,7 +596,10 @@ def _line_question(request: _Request, model: Model) -> LineQuestion:
 
 
 def _plane_question(request: _Request, model: Model) -> Question:
-    """Asks about the plane through the recommended design that promises most."""
+    """Asks about the plane through the recommended design that promises most.
+
+    Options stay row by row, see `planes_through`, since they are shown as a gallery.
+    """
     space, side = request.space, side_of(request.size)
     best = _recommended(request, model)
     smallest = SMALLEST_DIFFERENCE * space.widths
@@ -585,9 +609,10 @@ def _plane_question(request: _Request, model: Model) -> Question:
 
 
 def _recommended(request: _Request, model: Model) -> Tensor:
-    """Returns the recommended design, whatever waits: what waits runs through it."""
-    if request.best is not None:
+    """Returns the recommended design, ``1 x d``, through which lines and planes run."""
+    if len(request.best):
         return request.best
+    # Not the seed of draws, which open questions change: those run through it too.
     with manual_seed(request.seed):
         return recommended_of_space(model, request.space, request.seed)
 
