@@ -51,7 +51,7 @@ class DensityFactors(IntegratedFactors):
         self._log_density = log_density
 
     def merged(self, counts: Tensor | None, groups_of: GroupsOf) -> DensityFactors:
-        """See base class: a row has the product of its densities."""
+        """Merges equal rows: one has the product of its answers' densities."""
         groups = groups_of(self.rows, None, True)
         if groups is None and counts is None:
             return self
@@ -100,7 +100,11 @@ class DensityFactors(IntegratedFactors):
         return density_bend(self._log_density, like)
 
     def _derivatives(self, z: Tensor, order: int) -> list[Tensor]:
-        """Computes the log density and its derivatives, with a graph if recorded."""
+        """Computes the log density and its derivatives in ``z`` up to an order.
+
+        They have a graph where gradients are recorded, and ``z`` or parameters of the
+        density want some.
+        """
         keep = torch.is_grad_enabled() and (z.requires_grad or self._is_learned)
         z = z.expand(torch.broadcast_shapes(z.shape, self._shape))
         with torch.enable_grad():
@@ -119,13 +123,18 @@ def _log_product(
     groups: RowGroups | None,
     z: Tensor,
 ) -> Tensor:
-    """Sums log densities over groups, each as often as its answer was given."""
+    """Sums log densities over groups of equal rows, each as often as it was given.
+
+    ``z``, ``... x m``, is of the groups, and the ``log_density`` of answers, ``... x
+    M``. None stands for answers that were given once, and for rows that all differ.
+    """
     log_densities = log_density(z if groups is None else groups.spread(z))
     log_densities = log_densities if counts is None else counts * log_densities
     return log_densities if groups is None else groups.total(log_densities)
 
 
 def _derivative(value: Tensor, latent: Tensor, record: bool) -> Tensor:
+    """Computes the elementwise derivative in a latent; 0 where it does not depend."""
     if not value.requires_grad:
         return torch.zeros_like(latent)
     (slope,) = torch.autograd.grad(
@@ -176,6 +185,7 @@ def seen_answers(feedback: Feedback, num_points: int, like: Tensor) -> Seen:
 
 @seen_answers.register
 def _seen_comparisons(feedback: Comparisons, num_points: int, like: Tensor) -> Seen:
+    """Makes rows of winner less loser, each with the answer 1, a win; refuses ties."""
     if feedback.ties is not None:
         raise UnsupportedFeedbackError(
             "A likelihood that says who wins has no probability for ties; use "
@@ -213,10 +223,11 @@ def _log_density(
     answers: Tensor,
     z: Tensor,
 ) -> Tensor:
-    """Computes log densities, ``... x m``.
+    """Computes log densities of answers, ``... x m``, by a likelihood's distribution.
 
-    The ``conditional`` takes ``m`` in front, so that its parameters broadcast against
-    the batch.
+    Answers are ``batch_shape x m``. The ``conditional`` takes ``z`` with ``m`` in
+    front, so that its parameters broadcast against the batch. Each ``z``, ``... x m``,
+    has to have one distribution of one number.
     """
     latent, values = z.movedim(-1, 0), answers.movedim(-1, 0)
     values = values.reshape(
@@ -255,6 +266,7 @@ def _check_conditional(distribution: object, latent: Tensor) -> None:
 
 
 def _is_discrete(distribution: Distribution) -> bool:
+    """Tells whether a distribution is of discrete numbers, if it says so."""
     try:
         support: Any = distribution.support
     except NotImplementedError:  # of one's own, which need not say
@@ -263,6 +275,7 @@ def _is_discrete(distribution: Distribution) -> bool:
 
 
 def _log_probability(distribution: Distribution, values: Tensor) -> Tensor:
+    """Computes log probabilities or densities, of yes and no far into the tails."""
     if not isinstance(distribution, Bernoulli) or "logits" in vars(distribution):
         return distribution.log_prob(values)
     # Torch's own is cut off where the probability given is below the rounding of 1.

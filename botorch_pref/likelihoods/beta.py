@@ -67,7 +67,11 @@ def _trigamma(x: Tensor) -> Tensor:
 
 
 def _shapes(t: Tensor, precision: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Computes ``1 + a``, ``1 + b`` and ``nu phi(t)``."""
+    """Computes ``1 + a``, ``1 + b`` and ``nu phi(t)`` of a Beta answer.
+
+    Its shapes are ``a = nu Phi(t)`` and ``b = nu Phi(-t)``, with the precision ``nu``
+    and the standardised utility ``t``; the third is the slope of ``a`` in ``t``.
+    """
     above = torch.special.ndtr(t)
     below = torch.special.ndtr(-t)
     slope = precision * _INVERSE_ROOT_2_PI * (-0.5 * t.square()).exp()
@@ -75,7 +79,11 @@ def _shapes(t: Tensor, precision: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def beta_value(y: Tensor, precision: Tensor, t: Tensor) -> Tensor:
-    """Computes the log density of answers ``y`` in (0, 1) at the standardised ``t``."""
+    """Computes the log density of answers ``y`` in (0, 1) at the standardised ``t``.
+
+    It is that of ``Beta(y; nu Phi(t), nu Phi(-t))`` with the precision ``nu``, in terms
+    of which only the logs of ``Phi`` are singular, where a shape is nearly zero.
+    """
     a1, b1, _ = _shapes(t, precision)
     regular = (a1 - 2) * y.log() + (b1 - 2) * torch.log1p(-y)
     regular = regular - torch.lgamma(a1) - torch.lgamma(b1)
@@ -95,9 +103,10 @@ def beta_log_density(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     r"""Computes the log density and its first three derivatives in ``t``.
 
-    With :math:`r = \mathrm{logit}(y) - \psi(1 + a) + \psi(1 + b)`, :math:`S_k =
-    \psi_k(1 + a) - (-1)^k \psi_k(1 + b)` and :math:`\delta = \nu \phi(t)` those of the
-    regular part are :math:`\delta r`, :math:`-t \delta r - \delta^2 S_1` and
+    With the shapes :math:`a = \nu \Phi(t)` and :math:`b = \nu \Phi(-t)`, :math:`r =
+    \mathrm{logit}(y) - \psi(1 + a) + \psi(1 + b)`, :math:`S_k = \psi_k(1 + a) - (-1)^k
+    \psi_k(1 + b)` and :math:`\delta = \nu \phi(t)` those of all but :math:`\log \Phi(t)
+    + \log \Phi(-t)` are :math:`\delta r`, :math:`-t \delta r - \delta^2 S_1` and
     :math:`(t^2 - 1) \delta r + 3 t \delta^2 S_1 - \delta^3 S_2`. The density has one
     peak, and its log falls like :math:`-t^2 / 2` in both tails, but it is not concave.
     All four are differentiable, to all digits, in ``precision`` and ``t``.
@@ -135,6 +144,7 @@ def _partition(
 
     The unit of ``z`` is ``scale``: the mean of the answer is ``Phi(z / scale)``. The
     ``peak`` is that of the density in units of ``scale``. All arguments broadcast.
+    Derivatives are those in the ``mean``, of the Gaussian of ``z``.
     """
     arguments = y, precision, scale, mean, variance, *peak
     # Terms of high precisions are so large that single precision has no digits left.
@@ -158,7 +168,7 @@ def _partition(
 
 @torch.no_grad()
 def _peak(y: Tensor, precision: Tensor) -> Peak:
-    """Finds the peak of the density as a function of ``z / scale``."""
+    """Finds the peak of the density as a function of ``z / scale``, for integrals."""
     y, precision = torch.broadcast_tensors(y.double(), precision.double())
     place, width = density_bend(partial(beta_value, y, precision), torch.zeros_like(y))
     height, _, second, _ = beta_log_density(y, precision, place)
@@ -182,6 +192,7 @@ class BetaFactors(IntegratedFactors):
     def __init__(
         self, rows: SparseDesign, answers: Tensor, precision: Tensor, noise: Tensor
     ) -> None:
+        """Keeps answers, and the unit of ``z``, the square root of twice the noise."""
         self.rows = rows
         self.answers, self.precision = answers, precision
         self.scale = (2 * noise).sqrt()
@@ -191,7 +202,7 @@ class BetaFactors(IntegratedFactors):
         return _peak(self.answers, self.precision)
 
     def log_prob(self, z: Tensor) -> LogDerivatives:
-        """See base class."""
+        """Computes log densities of the answers, and two derivatives in ``z``."""
         value, first, second, _ = beta_log_density(
             self.answers, self.precision, z / self.scale
         )
@@ -232,6 +243,7 @@ class BetaAnswers(GaussianNoise[FeedbackT]):
         precision_prior: Prior | None = None,
         noise_prior: Prior | None = None,
     ) -> None:
+        """Registers the precision, which is learned, and the noise with a prior."""
         super().__init__()
         if precision_prior is None:
             precision_prior = GammaPrior(1.0, 1 / (3 * _FINEST_SCALE**2))
@@ -250,7 +262,7 @@ class BetaAnswers(GaussianNoise[FeedbackT]):
         return _partition(answer, self.precision, scale, mean, variance, peak).value
 
     def forward(self, function_samples: Tensor) -> Beta:
-        """See base class."""
+        """Returns the distribution of the answer, given the ``z`` that it sees."""
         standard = function_samples / (2 * self.noise).sqrt()
         # A shape of zero is none; the smallest number is as good as zero.
         tiny = torch.finfo(standard.dtype).tiny
@@ -287,7 +299,7 @@ class PairwiseBetaLikelihood(BetaAnswers[Strengths]):
     explains: ClassVar = {Strengths: BetaFactors}
 
     def factors(self, feedback: Strengths, num_points: int) -> BetaFactors:
-        """See base class."""
+        """Makes factors of strengths, in the differences of their pairs' utilities."""
         precision = self.precision.unsqueeze(-1)
         rows = pair_rows(feedback.pairs, num_points, precision)
         answers = feedback.strengths.to(precision)
@@ -312,6 +324,7 @@ class PairwiseBetaLikelihood(BetaAnswers[Strengths]):
             mean, variance, torch.zeros_like(mean), width
         )
         shapes = self.forward((mean + offset).detach())
+        # Constants: derivatives in mean and variance are those of the weights.
         above = beta_majority(shapes.concentration1, shapes.concentration0)
         # Normalised, so that no rounding makes a probability larger than one.
         return (above * log_weights.softmax(0)).sum(0).clamp_max(1.0)
@@ -333,7 +346,7 @@ class BetaRatingLikelihood(BetaAnswers[Ratings]):
     explains: ClassVar = {Ratings: BetaFactors}
 
     def factors(self, feedback: Ratings, num_points: int) -> BetaFactors:
-        """See base class."""
+        """Makes factors of ratings, in the utilities of their items."""
         precision = self.precision.unsqueeze(-1)
         answers = feedback.ratings.to(precision)
         rows = point_rows(feedback.indices, num_points, precision)

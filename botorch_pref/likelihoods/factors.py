@@ -126,7 +126,7 @@ class Factors(ABC):
         return None
 
     def reindex(self, inverse: Tensor, num_points: int) -> None:
-        """Lets the factors see points that are counted once.
+        """Lets the factors see points that are counted once, by changing their rows.
 
         Args:
             inverse: ``n`` long, for each point its place among the distinct points.
@@ -136,6 +136,8 @@ class Factors(ABC):
 
     def see_options(self, points: Tensor, covariates: Tensor, num_points: int) -> None:
         """Lets factors of ``N`` options see points, and weights of covariates behind.
+
+        It changes the rows of this object, whose last columns are then the weights.
 
         Args:
             points: ``batch_shape x N`` long, the point of each option.
@@ -163,7 +165,10 @@ class ScalarFactors(Factors):
         """
 
     def tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
-        """Computes log partition, derivatives and the ratio, ``batch_shape x m``."""
+        """Computes log partition, derivatives and the ratio, ``batch_shape x m``.
+
+        The ratio is that of the tilted variance to the cavity's.
+        """
         value, first, second = self.log_partition(mean, variance)
         return TiltedMoments(value, first, second, 1 + variance * second)
 
@@ -181,7 +186,7 @@ class IntegratedFactors(ScalarFactors):
 
 
 def _standardise(bound: Tensor, z: Tensor, inverse: Tensor) -> Tensor:
-    """Computes ``(bound - z) / scale``; infinite bounds have no gradient, not NaN."""
+    """Computes ``(bound - z) inverse``; infinite bounds have no gradient, not NaN."""
     finite = bound.isfinite()
     return torch.where(finite, (torch.where(finite, bound, z) - z) * inverse, bound)
 
@@ -213,6 +218,7 @@ class BoxFactors(ScalarFactors):
         width: Tensor | None = None,
         noise: NoiseBlocks | None = None,
     ) -> None:
+        """Keeps rows and ends; without a ``width`` it is their difference."""
         self.rows, self.noise = rows, noise
         self.variance, self.lower, self.upper = variance, lower, upper
         self.width = upper - lower if width is None else width
@@ -225,7 +231,11 @@ class BoxFactors(ScalarFactors):
 
     @cached_property
     def sides(self) -> Tensor | float | None:
-        """1 for lower ends alone, -1 for upper; None where a row has not one."""
+        """1 for lower ends alone, -1 for upper; None where a row has not one.
+
+        It is a number where all are lower ends, which costs less, else ``batch_shape x
+        m``.
+        """
         open_below, open_above = self.lower == -torch.inf, self.upper == torch.inf
         if not bool((open_below ^ open_above).all()):
             return None
@@ -250,12 +260,14 @@ class BoxFactors(ScalarFactors):
     def opposed(
         self, parameters: Sequence[Tensor], wins: Tensor, losses: Tensor
     ) -> OpposedAnswers | None:
-        """Takes all wins and losses of rows, of ends at 0; None where these differ.
+        """Takes all wins and losses of rows, of ends at 0, for their joint moments.
+
+        None, from subclasses, where these have no such form.
 
         Args:
-            parameters: Those of each row.
-            wins: How many rows have, as is the next one.
-            losses: How many.
+            parameters: See :attr:`parameters`, one for each row.
+            wins: How many wins each row has, ``batch_shape x m``.
+            losses: How many losses.
         """
         (variance,) = parameters
         return OpposedAnswers(variance.rsqrt(), wins, losses)
@@ -263,7 +275,8 @@ class BoxFactors(ScalarFactors):
     def rearranged(self, change: Callable[[Tensor], Tensor]) -> BoxFactors:
         """Makes boxes whose noise and ends are changed alike, as by taking some.
 
-        The ``rows`` stay, for users of the result read its noise and ends alone.
+        The ``rows`` stay those of all boxes: nobody reads them of the result, but its
+        noise and ends alone.
 
         Args:
             change: Takes ``batch_shape x m`` of each.
@@ -277,9 +290,10 @@ class BoxFactors(ScalarFactors):
 
     @cached_property
     def half_lines(self) -> tuple[Tensor, Tensor, Tensor] | None:
-        """Sides, 1 for a lower end, -1 for an upper, ends and noise, without gradients.
+        """Sides, 1 for a lower end, -1 for an upper, ends and noise, for quick sweeps.
 
-        Each ``batch_shape x m``; None where a row has both ends or neither.
+        Each ``batch_shape x m``, without gradients; None where a row has both ends or
+        neither.
         """
         if self.sides is None:
             return None
@@ -291,7 +305,11 @@ class BoxFactors(ScalarFactors):
     def _half_line(
         self, sides: Tensor | float, z: Tensor, variance: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Computes ``x`` of ``Phi(x)``, the box's probability, and its slope in z."""
+        """Computes ``x`` of ``Phi(x)``, the box's probability, and its slope in ``z``.
+
+        Boxes have one end each, as ``sides`` say; the ``variance`` is that of ``z``
+        with the noise.
+        """
         slope = variance.rsqrt()
         if isinstance(sides, float):
             return (z - self.lower) * slope, slope
@@ -299,7 +317,10 @@ class BoxFactors(ScalarFactors):
         return (z - torch.where(sides > 0, self.lower, self.upper)) * slope, slope
 
     def shifted(self, z: Tensor, variance: Tensor) -> tuple[Tensor, ...]:
-        """Computes the box's log probability for ``N(z, variance)``, 3 slopes in z."""
+        """Computes the box's log probability for ``N(z, variance)``, 3 slopes in z.
+
+        The ``variance`` holds the noise of the row; all are ``batch_shape x m``.
+        """
         sides = self.sides
         if sides is not None:
             x, slope = self._half_line(sides, z, variance)
@@ -307,6 +328,7 @@ class BoxFactors(ScalarFactors):
             square = slope.square()
             return value, first * slope, second * square, third * square * slope
         inverse = variance.rsqrt()
+        # An infinite width times the slope would have no derivative.
         width = torch.where(self.width.isfinite(), self.width, 1.0)
         value, first, second, third = interval_derivatives(
             _standardise(self.lower, z, inverse),
@@ -329,7 +351,10 @@ class BoxFactors(ScalarFactors):
 
     @classmethod
     def stacked(cls, blocks: Sequence[Factors]) -> BoxFactors | None:
-        """See base class; boxes of any kind of answer are boxes."""
+        """Stacks boxes of any kinds of answers; None where a block has no boxes.
+
+        Rows follow in the order of the blocks, as callers stack counts.
+        """
         boxes = [block for block in blocks if isinstance(block, BoxFactors)]
         if len(boxes) < len(blocks):
             return None
@@ -341,6 +366,7 @@ class BoxFactors(ScalarFactors):
         kind = BoxFactors if noise is None else CorrelatedBoxFactors
         box_factors = kind(rows, variance, lower, upper, width=width, noise=noise)
         if len(boxes) > 1 and variance.requires_grad:
+            # Equal variances of different blocks have gradients of their own.
             sizes = rows.indices.new_tensor([box.rows.num_rows for box in boxes])
             box_factors.sources = (
                 torch.arange(len(boxes)).to(sizes).repeat_interleave(sizes)
@@ -348,8 +374,9 @@ class BoxFactors(ScalarFactors):
         return box_factors
 
     def merged(self, counts: Tensor | None, groups_of: GroupsOf) -> ScalarFactors:
-        """See base class; rows that share noise with others stay as they are."""
+        """Merges equal rows to one each; those that share noise stay as they are."""
         apart = self.in_noise
+        # Rows of one label may be one: each that shares noise has its own, others 0.
         label = apart.cumsum(0) * apart if self.noise is not None else None
         # The noise has one place for a row in all elements of a batch.
         groups = groups_of(self.rows, label, self.noise is None)
@@ -389,6 +416,7 @@ class MergedBoxFactors(IntegratedFactors):
     def __init__(
         self, answers: BoxFactors, counts: Tensor | None, groups: RowGroups | None
     ) -> None:
+        """Splits each row's answers, once, into parts whose products are known."""
         num_answers = answers.rows.num_rows
         every = torch.arange(num_answers, device=answers.lower.device)
         if groups is None:
@@ -404,6 +432,7 @@ class MergedBoxFactors(IntegratedFactors):
             group = torch.cat([group, group.new_tensor([m])])
             noise = answers.noise
             self.noise = NoiseBlocks(group[noise.rows], noise.covariance, m)
+        # Whether a row has answers of several blocks, whose variances are learned.
         counts, sources, mixed = counts.to(answers.lower), answers.sources, False
         if sources is not None:
             mixed = bool(
@@ -426,25 +455,31 @@ class MergedBoxFactors(IntegratedFactors):
         return log_product(self._parts, z)
 
     def curvature_gradient(self, z: Tensor, weights: Tensor) -> Tensor:
-        """See base class."""
+        """Multiplies each row's third derivative, the sum over answers, by weights."""
         answers, groups = self._answers, self._answers.groups
+        # An odd derivative has the row's sign, which `spread` gives the weights.
         answer_weights = answers.counts * groups.spread(weights)
         return groups.total(
             answers.boxes.curvature_gradient(groups.spread(z), answer_weights)
         )
 
     def tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
-        """See base class; of rows with one answer in closed form."""
+        """Computes moments of all rows; of those with one answer in closed form."""
         lines = self._lines
         shape = torch.broadcast_shapes(
             mean.shape, variance.shape, (*lines.batch_shape, self.rows.num_rows)
         )
+        # What was prepared is for the batch of answers; of a wider one it is made anew.
         if shape[-1 - len(lines.batch_shape) : -1] != lines.batch_shape:
             lines = RowsInLine(self._answers, shape[:-1])
         return lines.tilted(mean.expand(shape), variance.expand(shape))
 
     def heard(self, z: Tensor, generator: torch.Generator) -> Tensor:
-        """Draws the mean of the values heard of each row, given ``z``."""
+        """Draws the mean of the values heard of each row, given ``z``.
+
+        It is weighted by precisions, see `variance`. A row without answers, which an
+        element of a batch may have, keeps ``z``.
+        """
         answers, groups = self._answers, self._answers.groups
         sums = sum_heard(answers.boxes, answers.counts, groups.spread(z), generator)
         total = groups.total(groups.sign * sums / answers.boxes.variance)
@@ -466,14 +501,14 @@ class JointFactors(IntegratedFactors):
         return LogDerivatives(*self._of_blocks(lambda b, t: b.log_prob(t), z))
 
     def curvature_gradient(self, z: Tensor, weights: Tensor) -> Tensor:
-        """See base class."""
+        """Computes the gradient of each block for its rows and weights."""
         (gradient,) = self._of_blocks(
             lambda b, t, w: (b.curvature_gradient(t, w),), z, weights
         )
         return gradient
 
     def log_partition(self, mean: Tensor, variance: Tensor) -> LogDerivatives:
-        """See base class."""
+        """Computes log partitions and derivatives of each block for its rows."""
         derivatives = self._of_blocks(
             lambda b, m, v: b.log_partition(m, v), mean, variance
         )
@@ -487,7 +522,11 @@ class JointFactors(IntegratedFactors):
     def _of_blocks(
         self, call: Callable[..., Sequence[Tensor]], *columns: Tensor
     ) -> Iterator[Tensor]:
-        """Returns results of each block for its rows of some tensors, by parts."""
+        """Joins results of each block for its rows of some tensors, part by part.
+
+        A ``call`` gets a block and its rows of the ``columns``, ``batch_shape x m``,
+        and returns some tensors of these rows.
+        """
         split = [values.split(self._sizes, dim=-1) for values in columns]
         results: Any = [
             call(*arguments) for arguments in zip(self.blocks, *split, strict=True)
@@ -522,7 +561,10 @@ def joint_factors(
 def _stacked_counts(
     blocks: Sequence[Factors], counts: Sequence[Tensor | None]
 ) -> Tensor | None:
-    """Joins the counts of all blocks, 1 where a block has none."""
+    """Joins the counts of all blocks' answers, 1 where a block has none.
+
+    None stands for answers that were given once, of a block or of all blocks.
+    """
     if all(count is None for count in counts):
         return None
     return join_rows(

@@ -64,7 +64,10 @@ class OpposedLapses(OpposedAnswers):
     attention: Tensor
 
     def log_prob(self, z: Tensor) -> LogDerivatives:
-        """See base class."""
+        """Computes log probabilities of wins and losses of rows, and two derivatives.
+
+        Derivatives are those in ``z``, ``batch_shape x m``.
+        """
         x = z * self.slope
         half, root = 0.5 * self.attention, math.sqrt(0.5) * x
         win = self.guess + half * torch.erfc(-root)
@@ -107,7 +110,10 @@ class LapsingBoxes(BoxFactors):
     def opposed(
         self, parameters: Sequence[Tensor], wins: Tensor, losses: Tensor
     ) -> OpposedLapses | None:
-        """See base class; None where nobody guesses."""
+        """Takes all wins and losses of rows, of ends at 0; None where nobody guesses.
+
+        The ``parameters`` are the noise, the guess and the attention of each row.
+        """
         variance, guess, attention = parameters
         if not bool((guess > 0).all()):
             return None
@@ -123,7 +129,10 @@ class LapsingBoxes(BoxFactors):
         return BentProducts(of_rows, num_rows)
 
     def shifted(self, z: Tensor, variance: Tensor) -> tuple[Tensor, ...]:
-        """See base class."""
+        """Computes log probabilities for ``N(z, variance)``, and three slopes in ``z``.
+
+        They are of ``guess + attention * p`` with the probability ``p`` of the box.
+        """
         log_box, first, second, third = super().shifted(z, variance)
         attentive, guessed = self.attention.log() + log_box, self.guess.log()
         value = torch.logaddexp(attentive, guessed)
@@ -166,7 +175,7 @@ class LapsingFactors(ScalarFactors):
         self.rows, self.boxes = boxes.rows, boxes
 
     def merged(self, counts: Tensor | None, groups_of: GroupsOf) -> ScalarFactors:
-        """See base class."""
+        """Merges equal rows to one each, with answers as often as they were given."""
         groups = groups_of(self.rows, None, True)
         if groups is None and counts is None:
             return self
@@ -235,7 +244,7 @@ class LapsingLink(DuelLink):
         return torch.logaddexp((-rate).log1p() + log_attentive, (rate / 2).log())
 
     def expected_entropy(self, mean: Tensor, variance: Tensor) -> Tensor:
-        """See base class; within 4e-6 nats."""
+        """Computes the expected entropy of an answer, right within 4e-6 nats."""
         scale = 2 * self._attentive.noise
         exponents = mean.new_tensor(_EXPONENTS)
         return self._certain + expected_gaussians(
@@ -320,6 +329,7 @@ class LapsingProbitLikelihood(PairwiseProbitLikelihood):
         noise_prior: Prior | None = None,
         tie_threshold_prior: Prior | None = None,
     ) -> None:
+        """Registers parameters of attentive answers, and the rate as a buffer."""
         super().__init__(
             noise,
             tie_threshold,
@@ -356,7 +366,7 @@ class LapsingProbitLikelihood(PairwiseProbitLikelihood):
         return super().default_for(feedback, kinds).learn_noise()
 
     def factors(self, feedback: Feedback, num_points: int) -> LapsingFactors:
-        """See base class.
+        """Makes factors of duels, each of which may be a guess; nobody guesses ties.
 
         Raises:
             FeedbackError: There are ties but no tie threshold.
@@ -386,7 +396,7 @@ class LapsingProbitLikelihood(PairwiseProbitLikelihood):
         raise self._says_nothing("a ranking", "Rankings")
 
     def forward(self, function_samples: Tensor) -> Bernoulli:
-        """See base class: the probability that the first item wins."""
+        """Returns a Bernoulli whose 1 is a win of the first item, given differences."""
         attentive = super().forward(function_samples).probs
         return Bernoulli(
             probs=0.5 * self.lapse_rate + (1 - self.lapse_rate) * attentive

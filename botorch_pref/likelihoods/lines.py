@@ -67,6 +67,7 @@ class LineProbitLikelihood(GaussianNoise[LineChoices]):
         *,
         noise_prior: Prior | None = None,
     ) -> None:
+        """Registers the noise, and the length, which is not learned, as a buffer."""
         super().__init__()
         register_positive(self, "noise", noise, noise_prior)
         length = number_tensor("correlation_length", correlation_length, torch.double)
@@ -78,7 +79,7 @@ class LineProbitLikelihood(GaussianNoise[LineChoices]):
         self.register_buffer("correlation_length", length)
 
     def factors(self, feedback: LineChoices, num_points: int) -> CorrelatedBoxFactors:
-        """See base class.
+        """Makes factors of stops: each is heard as better than its line's others.
 
         Raises:
             FeedbackError: The answers have no datapoints at their positions yet.
@@ -105,10 +106,10 @@ class LineProbitLikelihood(GaussianNoise[LineChoices]):
         )
 
     def forward(self, function_samples: Tensor) -> Categorical:
-        """See base class: the position, of ``k`` equidistant ones from end to end.
+        """Returns the distribution of the stop among equidistant positions of a line.
 
         Args:
-            function_samples: Utilities at the positions, ``... x k``.
+            function_samples: Utilities at ``k`` positions from end to end, ``... x k``.
         """
         k = function_samples.shape[-1]
         positions = torch.linspace(0, 1, k).to(function_samples)
@@ -139,7 +140,7 @@ class LineLogitLikelihood(GumbelNoise[LineChoices]):
     explains: ClassVar = {LineChoices: SoftmaxFactors}
 
     def factors(self, feedback: LineChoices, num_points: int) -> SoftmaxFactors:
-        """See base class.
+        """Makes factors of stops: choices among a line's positions, by their shares.
 
         Raises:
             FeedbackError: The answers have no datapoints at their positions yet.
@@ -147,7 +148,7 @@ class LineLogitLikelihood(GumbelNoise[LineChoices]):
         points = _placed_points(feedback)
         positions = line_positions(feedback.chosen.to(self._like))
         offsets = line_shares(positions, points >= 0).log()
-        # Those that are not compared stand last.
+        # Those that are not compared, -1, stand last, as padding of sets does.
         order = (points < 0).long().argsort(dim=-1, stable=True)
         order = order.expand(offsets.shape)
         return SoftmaxFactors(
@@ -168,10 +169,10 @@ class LineLogitLikelihood(GumbelNoise[LineChoices]):
         return (utilities + shares.log()).log_softmax(-1)[..., 0]
 
     def forward(self, function_samples: Tensor) -> Categorical:
-        """See base class: the position, of ``k`` equidistant ones from end to end.
+        """Returns the distribution of the stop among equidistant positions of a line.
 
         Args:
-            function_samples: Utilities at the positions, ``... x k``.
+            function_samples: Utilities at ``k`` positions from end to end, ``... x k``.
         """
         k, like = function_samples.shape[-1], function_samples
         positions = torch.linspace(0, 1, k, dtype=like.dtype, device=like.device)
@@ -212,7 +213,8 @@ def line_correlation(positions: Tensor, length: Tensor) -> Tensor:
 def stop_covariance(positions: Tensor, length: Tensor) -> Tensor:
     """Computes covariances of the noise of the first position less that of each other.
 
-    They are over the variance of one, ``... x (1 + k)`` to ``... x k x k``.
+    Positions are ``... x (1 + k)`` and covariances ``... x k x k``, over the variance
+    of one position's noise. The ``length`` is that of the correlation, in lines.
     """
     correlation = line_correlation(positions, length)
     stop, others = correlation[..., :1, 1:], correlation[..., 1:, 1:]
@@ -275,6 +277,7 @@ def stop_log_probability(
 ) -> Tensor:
     """Computes the log probability that the first of positions is heard as best.
 
+    Noise is correlated along the line, see `line_correlation`. The result is ``...``.
     Bivariate conditioning (Trinh and Genz 2015, BoTorch's `MVNXPB`) is right within a
     hundredth for up to seventeen positions, and to rounding for up to three.
 

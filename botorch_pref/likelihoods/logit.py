@@ -96,6 +96,7 @@ class RaoKupperFactors(IntegratedFactors):
         answers: tuple[Tensor, Tensor, Tensor],
         threshold: Tensor,
     ) -> None:
+        """Counts ties, the third of the answers, as wins, losses and constants."""
         self.rows, self.threshold, self._answers = rows, threshold, answers
         won, lost, tied = answers
         self.wins, self.losses = won + tied, lost + tied
@@ -104,7 +105,10 @@ class RaoKupperFactors(IntegratedFactors):
         self._constant = torch.where(tied > 0, tied * log_constant, 0.0)
 
     def merged(self, counts: Tensor | None, groups_of: GroupsOf) -> RaoKupperFactors:
-        """See base class: a row has the sums of wins, losses and ties."""
+        """Merges equal rows: one has the sums of wins, losses and ties.
+
+        A row of the opposite sign has its wins and losses exchanged.
+        """
         groups = groups_of(self.rows, None, True)
         if groups is None and counts is None:
             return self
@@ -117,6 +121,7 @@ class RaoKupperFactors(IntegratedFactors):
             sides = torch.where(same_sign, won, lost), torch.where(same_sign, lost, won)
             won, lost, tied = map(groups.total, (*sides, tied))
             rows, threshold = groups.merged(rows), take_places(threshold, groups.first)
+        # A subclass keeps its class, whose constructor takes no answers.
         factors = copy(self)
         RaoKupperFactors.__init__(factors, rows, (won, lost, tied), threshold)
         return factors
@@ -126,7 +131,7 @@ class RaoKupperFactors(IntegratedFactors):
         return LogDerivatives(*_log_prob(z, *self._numbers))
 
     def curvature_gradient(self, z: Tensor, weights: Tensor) -> Tensor:
-        """See base class."""
+        """Multiplies third derivatives, of logs of sigmoids, by weights."""
         above, below = z - self.threshold, -z - self.threshold
         return weights * (
             self.wins * _logistic_slope(above) * (above / 2).tanh()
@@ -163,6 +168,10 @@ class LogitFactors(RaoKupperFactors):
 def _log_prob(
     z: Tensor, wins: Tensor, losses: Tensor, threshold: Tensor, constant: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
+    """Computes logs of ``s(z - t)^wins s(-z - t)^losses e^constant``, two derivatives.
+
+    ``s`` is the logistic function and ``t`` the threshold; derivatives are in ``z``.
+    """
     above, below = z - threshold, -z - threshold
     value = wins * logsigmoid(above) + losses * logsigmoid(below) + constant
     up, down = wins * torch.sigmoid(-above), losses * torch.sigmoid(-below)
@@ -218,7 +227,11 @@ def in_some_element(mask: Tensor, num_dims: int) -> Tensor:
 
 
 def stage_items(stages: Tensor) -> StageItems:
-    """Lists the items of padded sets, ``batch_shape x L x k``, without empty sets."""
+    """Lists the items of padded sets, ``batch_shape x L x k``, without empty sets.
+
+    Padding is -1. Sets that are empty in all elements of a batch are left out, so that
+    stages of the result are fewer than ``L`` where there are such.
+    """
     keep = in_some_element(stages >= 0, 2)
     real = keep.any(-1)
     stages = stages[..., real, :]
@@ -253,6 +266,10 @@ class SoftmaxFactors(Factors):
         answers: Tensor | None = None,
         offsets: Tensor | None = None,
     ) -> None:
+        """Makes a row for each pair of items of a set, without pairs of padding.
+
+        Rows are in the order of sets, of each those against the chosen item first.
+        """
         self.stages: Tensor | None = stages
         self._answers, self._offsets = answers, offsets
         k = stages.shape[-1]
@@ -277,7 +294,7 @@ class SoftmaxFactors(Factors):
         )
 
     def reindex(self, inverse: Tensor, num_points: int) -> None:
-        """See base class."""
+        """Lets rows and sets see points that are counted once, in place."""
         super().reindex(inverse, num_points)
         if self.stages is not None:
             moved = inverse[self.stages.clamp_min(0)]
@@ -289,7 +306,10 @@ class SoftmaxFactors(Factors):
         self.stages = None
 
     def merged(self, counts: Tensor | None, groups_of: GroupsOf) -> Self:
-        """See base class: sets that were chosen from many times count as often."""
+        """Counts sets as often as they were chosen from; equal sets stay apart.
+
+        Without counts the factors are returned as they are, else a copy.
+        """
         if counts is None:
             return self
         set_counts = counts if self._answers is None else counts[..., self._answers]
@@ -304,7 +324,11 @@ class SoftmaxFactors(Factors):
         return of_sets * self.counts.unsqueeze(-1)
 
     def _log_probabilities(self, z: Tensor) -> Tensor:
-        """Computes log probabilities of items of each set, ``batch_shape x L x k``."""
+        """Computes log probabilities of items of each set, ``batch_shape x L x k``.
+
+        ``z`` are the rows, of which those against the chosen item say all; items that a
+        set does not have are minus infinity.
+        """
         behind = -z[..., self._against_chosen]
         behind = torch.where(self._is_pair, behind, -torch.inf)
         chosen = behind.new_zeros(*behind.shape[:-1], 1)
@@ -322,7 +346,11 @@ class SoftmaxFactors(Factors):
         return pairs.flatten(-2)[..., self._pair_places]
 
     def log_prob(self, z: Tensor) -> LogDerivatives:
-        """See base class."""
+        """Computes logs of choice probabilities, gradients and curvatures, by rows.
+
+        The value of a set stands in its first row and its gradient in those against the
+        chosen item: sums over rows are right, see `LogDerivatives`.
+        """
         log_p = self._log_probabilities(z)
         products = self._of_pairs(log_p)
         value, first = torch.zeros_like(products), torch.zeros_like(products)
@@ -332,7 +360,7 @@ class SoftmaxFactors(Factors):
         return LogDerivatives(*map(self._rows_of, terms))
 
     def curvature_gradient(self, z: Tensor, weights: Tensor) -> Tensor:
-        r"""See base class.
+        r"""Computes the gradient of the weighted curvatures in the rows.
 
         With the weighted products :math:`w_{ij} p_i p_j`, their sum S over a set and
         :math:`T_j` over the pairs of item j, the derivative in the row of j and the
@@ -392,7 +420,7 @@ class PairwiseLogitLikelihood(LogisticDuels[Comparisons]):
     explains: ClassVar = {Comparisons: LogitFactors}
 
     def factors(self, feedback: Comparisons, num_points: int) -> LogitFactors:
-        """See base class.
+        """Makes factors of duels without ties.
 
         Raises:
             UnsupportedFeedbackError: There are ties, which it has no probability for.
@@ -456,6 +484,7 @@ class RaoKupperLikelihood(LogisticDuels[Comparisons]):
         tie_threshold_prior: Prior | None = None,
         items: Tensor | None = None,
     ) -> None:
+        """Registers the threshold, and with items a shift of its logarithm for each."""
         super().__init__()
         check_kind("items", items, Tensor, NoneType)
         register_positive(
@@ -474,7 +503,7 @@ class RaoKupperLikelihood(LogisticDuels[Comparisons]):
         register_prior(self, "tie_shifts", NormalPrior(0.0, _ITEM_TIES_SPREAD))
 
     def factors(self, feedback: Comparisons, num_points: int) -> RaoKupperFactors:
-        """See base class.
+        """Makes factors of decided duels and then of ties, as counts are in order.
 
         Raises:
             FeedbackError: The answers are about other datapoints than the items.
@@ -491,7 +520,10 @@ class RaoKupperLikelihood(LogisticDuels[Comparisons]):
         return RaoKupperFactors(rows, (wins, losses, ties), threshold)
 
     def _thresholds(self, pairs: Tensor, num_points: int) -> Tensor:
-        """Returns the threshold of each pair."""
+        """Returns the threshold of each pair, ``batch_shape x m``, of ``m x 2`` places.
+
+        With items it is that of all times the exponential of both items' shifts.
+        """
         threshold = self.tie_threshold.unsqueeze(-1)
         if self._items is None:
             return threshold.expand(*threshold.shape[:-1], pairs.shape[-2])
@@ -505,10 +537,14 @@ class RaoKupperLikelihood(LogisticDuels[Comparisons]):
         return threshold * self.tie_shifts[items].sum(-1).exp()
 
     def _of_options(self, points: Tensor) -> RaoKupperLikelihood:
-        """See base class."""
+        """Returns the likelihood of options that show the datapoints at places.
+
+        It has the items of these, and shares its parameters with this one.
+        """
         if self._items is None:
             return self
         likelihood = copy(self)
+        # A new dictionary: a shallow copy shares the buffers of this one.
         likelihood._buffers = {**self._buffers, "_items": self._items[points]}
         return likelihood
 
@@ -545,7 +581,7 @@ class PlackettLuceLikelihood(LogisticDuels[Choices | Rankings]):
     def factors(
         self, feedback: Choices | Rankings, num_points: int
     ) -> PlackettLuceFactors:
-        """See base class."""
+        """Makes factors of choices, or of rankings as choices one after the other."""
         return PlackettLuceFactors(
             feedback.stages(), num_points, self._like, feedback.answers_of_stages()
         )

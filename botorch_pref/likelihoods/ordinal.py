@@ -64,6 +64,7 @@ class OrdinalProbitLikelihood(protocol.GaussianNoise[OrdinalRatings]):
         noise_prior: Prior | None = None,
         cutpoints_prior: Prior | None = None,
     ) -> None:
+        """Registers noise and cut points; the default prior is around initial ones."""
         super().__init__()
         protocol.register_positive(self, "noise", noise, noise_prior)
         check_kind("cutpoints_prior", cutpoints_prior, Prior, NoneType)
@@ -82,7 +83,7 @@ class OrdinalProbitLikelihood(protocol.GaussianNoise[OrdinalRatings]):
     def default_for(
         cls, feedback: Feedback | None, kinds: Collection[type[Feedback]] = ()
     ) -> OrdinalProbitLikelihood:
-        """See base class."""
+        """Makes the likelihood of a model whose user named none, by the ratings."""
         assert isinstance(feedback, OrdinalRatings), "defaults follow from ratings"
         return cls(feedback.num_levels)
 
@@ -114,7 +115,7 @@ class OrdinalProbitLikelihood(protocol.GaussianNoise[OrdinalRatings]):
         return torch.cat([-ends, self.cutpoints, ends], dim=-1)
 
     def factors(self, feedback: OrdinalRatings, num_points: int) -> BoxFactors:
-        """See base class.
+        """Makes boxes of ratings: a noisy utility between the ends of its level.
 
         Raises:
             FeedbackError: The ratings have another number of levels.
@@ -168,7 +169,11 @@ class OrdinalProbitLikelihood(protocol.GaussianNoise[OrdinalRatings]):
 def _initial_cutpoints(
     num_levels: int | None, cutpoints: Tensor | None, noise: Tensor
 ) -> Tensor:
-    """Returns the user's cut points, or ones of equally likely levels."""
+    """Returns the user's cut points, checked, or ones of equally likely levels.
+
+    They are ``... x (K - 1)``. The ``noise`` is that of the likelihood, and levels are
+    equally likely of a utility with twice the noise's deviation.
+    """
     if num_levels is not None:
         check_count("OrdinalProbitLikelihood: num_levels", num_levels, at_least=2)
     if cutpoints is None:

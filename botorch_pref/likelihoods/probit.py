@@ -82,7 +82,7 @@ class ProbitLink(DuelLink):
         return log_ndtr(mean * (2 * self.noise + variance).rsqrt())
 
     def expected_entropy(self, mean: Tensor, variance: Tensor) -> Tensor:
-        """See base class; within 8.1e-8 nats."""
+        """Computes the expected entropy of an answer, right within 8.1e-8 nats."""
         scale = 2 * self.noise
         square, share = mean.square() / scale, variance / scale
         return expected_gaussians(
@@ -162,6 +162,7 @@ class PairwiseProbitLikelihood(GaussianNoise[Feedback]):
         noise_prior: Prior | None = None,
         tie_threshold_prior: Prior | None = None,
     ) -> None:
+        """Registers the noise, and a threshold, which is learned, if there are ties."""
         super().__init__()
         register_positive(self, "noise", noise, noise_prior)
         self._has_ties = tie_threshold is not None
@@ -183,6 +184,7 @@ class PairwiseProbitLikelihood(GaussianNoise[Feedback]):
 
     @tie_threshold.setter
     def tie_threshold(self, value: float | Tensor) -> None:
+        """Sets the threshold, where there is one."""
         if not self._has_ties:
             raise FeedbackError(
                 f"This {type(self).__name__} has no tie threshold to set; construct "
@@ -194,8 +196,9 @@ class PairwiseProbitLikelihood(GaussianNoise[Feedback]):
     def default_for(
         cls, feedback: Feedback | None, kinds: Collection[type[Feedback]] = ()
     ) -> Self:
-        """See base class; with a tie threshold where there are ties.
+        """Makes the likelihood of a model whose user named none: see base class.
 
+        It has a tie threshold where there are ties.
         The fit learns it where duels were decided and nobody gave choices or rankings.
         Elsewhere it is fixed: learned, it would grow until ties say nothing.
         """
@@ -208,6 +211,7 @@ class PairwiseProbitLikelihood(GaussianNoise[Feedback]):
 
     def learn_noise(self) -> Self:
         """Lets a fit learn the noise, from 1, the mode of its prior among people."""
+        # Before the noise is set, whose raw value follows from the constraint.
         constraint = GreaterThan(SMALLEST, **in_spreads(_NOISE_SPREAD))
         self.register_constraint("raw_noise", constraint)
         self.noise = 1.0
@@ -216,7 +220,7 @@ class PairwiseProbitLikelihood(GaussianNoise[Feedback]):
         return self
 
     def factors(self, feedback: Feedback, num_points: int) -> ScalarFactors:
-        """See base class.
+        """Makes factors of duels, choices or rankings by the kind of the answers.
 
         Raises:
             FeedbackError: There are ties but no tie threshold.
@@ -233,7 +237,13 @@ class PairwiseProbitLikelihood(GaussianNoise[Feedback]):
         return self._duel_factors(feedback, num_points)
 
     def _duel_factors(self, feedback: Comparisons, num_points: int) -> BoxFactors:
-        """Makes boxes of duels: beyond the threshold of ties, or within."""
+        """Makes boxes of duels: differences beyond the threshold of ties, or within.
+
+        Decided duels come first, then ties; counts of answers have this order.
+
+        Raises:
+            FeedbackError: There are ties but no tie threshold.
+        """
         if feedback.ties is not None and not self._has_ties:
             raise FeedbackError(
                 "Comparisons has ties, but the likelihood has no tie threshold; pass "
@@ -272,7 +282,7 @@ class PairwiseProbitLikelihood(GaussianNoise[Feedback]):
         return self.link.win_probability(mean - self.tie_threshold, variance)
 
     def tie_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
-        """See base class; zero without a tie threshold."""
+        """Computes the probability of a tie; zero without a tie threshold."""
         scale = (2 * self.noise + variance).sqrt()
         # Between the tails that are small both, nothing cancels.
         upper, lower = self.tie_threshold - mean.abs(), -self.tie_threshold - mean.abs()
@@ -311,7 +321,8 @@ def thurstone_choice_log_probability(utilities: Tensor, noise: Tensor) -> Tensor
     .. math:: \log P(i) = \log \int \phi(t - f_i) \prod_{j \ne i} \Phi(t - f_j) \, dt
         \quad \text{for } \sigma = 1
 
-    (Thurstone 1927, case V). Right to rounding in effect in both tails.
+    (Thurstone 1927, case V). Right to rounding in effect in both tails. Each item is
+    heard once, with noise of the variance ``noise``, ``... x 1`` or ``... x k``.
     """
     items = utilities.double() / noise.double().sqrt()
     k = items.shape[-1]
@@ -333,13 +344,14 @@ def thurstone_choice_log_probability(utilities: Tensor, noise: Tensor) -> Tensor
 
 @torch.no_grad()
 def _heard_grid(items: Tensor, centres: Tensor, spacing: float) -> Tensor:
-    """Places constants, ``... x g``, around items ``... x k`` of noise 1, by steps.
+    """Places nodes of integrals over a heard value, ``... x g``, in even steps.
 
-    They are equidistant but for what is far from all centres of integrands, which they
-    skip: their number does not grow with the distances of items.
+    Items, ``... x k``, have noise 1. Nodes skip what is far from all ``centres`` of
+    integrands, ``... x k``: their number does not grow with the distances of items.
+    They are constants, so that no derivative is that of a place.
     """
     low, high = items.amin(-1, keepdim=True), items.amax(-1, keepdim=True)
-    # In steps from the first constant.
+    # In steps from the first node.
     ends = (centres.sort(-1).values - low + _HALF_WIDTH + _REACH) / spacing
     ends = pad(ends, (1, 0))
     reach = _REACH / spacing
@@ -351,7 +363,7 @@ def _heard_grid(items: Tensor, centres: Tensor, spacing: float) -> Tensor:
     count = math.ceil(float(length.max())) + 1
     steps = torch.arange(count, dtype=items.dtype, device=items.device)
     if bool(skipped.any()):
-        # Half a step on, for an end at the first constant.
+        # Half a step on, for an end at the first node.
         middles = (steps + 0.5).expand(*ends.shape[:-1], count).contiguous()
         places = torch.searchsorted(ends[..., :-1] - before[..., :-1], middles)
         steps = steps + before.gather(-1, places)
@@ -413,7 +425,11 @@ _LEAST_SHARE, _FAR = 1e-16, 12.0
 
 
 def _log_cumulative_integral(logs: Tensor) -> Tensor:
-    """Integrates cumulatively in logs, exactly on panels where the log is straight."""
+    """Integrates from the first node to each in logs, for steep tails of a ranking.
+
+    Panels are exact where the log is straight; ``logs`` are of the integrand at nodes,
+    ``... x g``, in steps of `_CUMULATIVE_SPACING`.
+    """
     # -expm1(-x) / x is 1 at 0.
     step = logs.diff(dim=-1).abs().clamp_min(1e-6)
     share = (-torch.expm1(-step) / step).log()
@@ -423,10 +439,14 @@ def _log_cumulative_integral(logs: Tensor) -> Tensor:
 
 
 def _cumulative_integral(values: Tensor) -> Tensor:
-    """Integrates from the first node to each; beyond the nodes the integrand is 0."""
+    """Integrates from the first node to each, ``... x g``, for rankings.
+
+    Values are of the integrand at nodes in steps of `_CUMULATIVE_SPACING`; beyond the
+    nodes it is 0.
+    """
     n = values.shape[-1]
     outer = pad(values, (3, 2))
-    # Not one matrix product: its windows would be copied.
+    # Panel after panel in place: windows of one matrix product would be copied.
     panels = outer[..., :n] * _PANEL[0]
     for step, weight in enumerate(_PANEL[1:], 1):
         panels.add_(outer[..., step : step + n], alpha=weight)
@@ -462,6 +482,7 @@ def ranking_factors(
     2 \cos(\pi / k)`. Arguments as in :func:`choice_factors`, best first.
     """
     better, worse = orders[..., :-1], orders[..., 1:]
+    # Items without padding, -1.
     lengths = (orders >= 0).sum(-1, keepdim=True).to(noise)
     # A cosine by a sine that is exactly 0 for two items, whose noise is not shared.
     cosine = (0.5 * math.pi * (lengths - 2) / lengths).sin()
@@ -480,11 +501,13 @@ def boxed_rows(
     num_points: int,
     noise: Tensor,
 ) -> CorrelatedBoxFactors:
-    """Makes rows that must be positive, without those that are padding.
+    """Makes rows, ``better`` less ``worse``, which were heard as positive.
 
-    A row that is padding in some elements of a batch has no coefficients there. The
-    noise of the rows over ``noise`` has a part that is ``independent``, ``batch_shape x
-    m x k``, and one that is ``shared``, ``batch_shape x m x k x k``.
+    Both are places of datapoints, ``batch_shape x m x k`` for ``m`` answers, padded
+    with -1, of which no rows are made. A row that is padding in some elements of a
+    batch has no coefficients there. The noise of the rows over ``noise`` has a part
+    that is ``independent``, ``batch_shape x m x k``, and one that is ``shared``,
+    ``batch_shape x m x k x k``.
     """
     present = worse >= 0
     pair_present = present.unsqueeze(-1) & present.unsqueeze(-2)
@@ -536,7 +559,7 @@ class AffineProbitLikelihood(GaussianNoise[Validity]):
         register_positive(self, "noise", noise, noise_prior)
 
     def factors(self, feedback: Validity, num_points: int) -> BoxFactors:
-        """See base class."""
+        """Makes boxes of trials, whose utility is heard above 0, or if failed below."""
         noise = self.noise.unsqueeze(-1)
         sign = torch.where(feedback.valid, 1.0, -1.0).to(noise)
         rows = SparseDesign(

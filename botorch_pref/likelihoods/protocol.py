@@ -44,9 +44,10 @@ def _log(spread: float, value: Tensor) -> Tensor:
 
 
 def in_spreads(spread: float) -> dict[str, Any]:
-    """Returns keywords of a constraint with log raw values in a prior's spreads.
+    """Returns keywords of a constraint of positive parameters, for fits in logarithms.
 
-    Priors then have equal curvatures where a fit starts: it takes a fifth less work.
+    The raw value is the logarithm in units of the prior's ``spread``. Priors then have
+    equal curvatures where a fit starts: it takes a fifth less work.
     """
     return {"transform": partial(_exp, spread), "inv_transform": partial(_log, spread)}
 
@@ -108,6 +109,7 @@ def register_positive(
     raw = f"raw_{name}"
     module.register_parameter(raw, torch.nn.Parameter(torch.zeros_like(tensor)))
     module.register_constraint(raw, GreaterThan(SMALLEST))
+    # After the constraint, from which the raw value follows.
     set_positive(module, name, tensor)
     learned = prior is not None if learned is None else learned
     getattr(module, raw).requires_grad_(learned)
@@ -202,21 +204,24 @@ class QuadratureLink(DuelLink):
         self._win = win
 
     def log_win_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
-        """See base class; right within 1e-9, see above."""
+        """Computes the log win probability by quadrature, right within 1e-9."""
         u, weights = self._nodes(mean, variance)
         # Normalised, so that no rounding makes a probability larger than one.
         logs = self._positive(u).log() + weights.log_softmax(0)
         return logs.logsumexp(0).clamp_max(0.0)
 
     def expected_entropy(self, mean: Tensor, variance: Tensor) -> Tensor:
-        """See base class; within 1e-9 nats."""
+        """Computes an answer's expected entropy by quadrature, within 1e-9 nats."""
         u, weights = self._nodes(mean, variance)
         win, loss = self._positive(u), self._positive(-u)
         entropy = -(win * win.log() + loss * loss.log())
         return (weights.softmax(0) * entropy).sum(0)
 
     def win_slope(self, mean: Tensor, variance: Tensor) -> Tensor:
-        """See base class; of the automatic derivative of the link."""
+        """Computes the expected slope of the link, by its automatic derivative.
+
+        It has a graph itself where parameters of the link are learned.
+        """
         keep = torch.is_grad_enabled() and self._win(mean).requires_grad
         with torch.inference_mode(False), torch.enable_grad():
             # What was made in inference mode has no derivatives.
@@ -228,7 +233,7 @@ class QuadratureLink(DuelLink):
         return (weights.softmax(0) * slope).sum(0)
 
     def win_variance(self, mean: Tensor, variance: Tensor) -> Tensor:
-        """See base class; where the variance is small, too."""
+        """Computes the variance of the link, right where it is small, too."""
         u, weights = self._nodes(mean, variance)
         # Squares of probabilities themselves would cancel where these hardly differ.
         change, weights = self._win(u) - self._win(mean), weights.softmax(0)
@@ -545,6 +550,7 @@ def win_and_information(
     ``num_components x batch_shape``, are those of components of equal weight with one
     variance, ``batch_shape``.
     """
+    # Logs of both tails, so that a probability near 1 keeps the digits of the other.
     log_win = log_mean(link.log_win_probability(means, variance))
     log_loss = log_mean(link.log_win_probability(-means, variance))
     remaining = link.expected_entropy(means, variance).mean(0)

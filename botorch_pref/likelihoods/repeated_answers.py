@@ -47,7 +47,11 @@ class OpposedAnswers:
         return type(self)(*(part[..., places] for part in parts))
 
     def log_prob(self, z: Tensor) -> LogDerivatives:
-        """Computes each row's log probability of its answers, and two derivatives."""
+        """Computes each row's log probability of its answers, and two derivatives.
+
+        Derivatives are in ``z``, ``batch_shape x m``. Where these want gradients, both
+        tails are computed; else one gives both.
+        """
         x = z * self.slope
         sides = (x, -x)
         if x.requires_grad:
@@ -61,7 +65,11 @@ class OpposedAnswers:
         return LogDerivatives(value, first * self.slope, second * self.slope.square())
 
     def _from_tail(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Computes log probability and its derivatives in ``x``, without a graph."""
+        """Computes log probability and its derivatives in ``x``, without a graph.
+
+        With the side of ``x`` that is likely, ``Phi(|x|) = 1 - tail``, and the other
+        one, both logs and their hazards ``phi / Phi`` follow from the scaled ``tail``.
+        """
         distance, rising = x.abs(), x > 0
         likely = torch.where(rising, self.wins, self.losses)
         unlikely = torch.where(rising, self.losses, self.wins)
@@ -72,6 +80,7 @@ class OpposedAnswers:
         hazard = math.sqrt(2 / math.pi) / scaled
         likely_hazard = density * (1 / math.sqrt(2 * math.pi)) / (1 - tail)
         excess = hazard - distance
+        # Far out the difference has lost its digits.
         if bool((distance > torch.finfo(x.dtype).eps ** -0.1).any()):
             excess = hazard_excess(-distance)
         value = likely * (-tail).log1p()
@@ -165,7 +174,10 @@ class RepeatedAnswers:
     mixed: bool = False
 
     def take_answers(self, places: Tensor) -> RepeatedAnswers:
-        """Takes the answers at some places; their boxes need no rows nor noise."""
+        """Takes the answers at some places, ``... x k`` of ``M``, with all rows.
+
+        Boxes of the result have noise and ends of these answers, and no rows of theirs.
+        """
 
         def entries(part: Tensor) -> Tensor:
             return take_places(part, places)
@@ -177,7 +189,10 @@ class RepeatedAnswers:
         return RepeatedAnswers(boxes, entries(self.counts), groups, self.mixed)
 
     def in_line(self, batch: torch.Size) -> RepeatedAnswers:
-        """Lines up the answers of all elements of a batch, one after the other."""
+        """Lines up the answers of all elements of a batch, one after the other.
+
+        So rows and answers have one dimension, and no batch.
+        """
 
         def flat(part: Tensor) -> Tensor:
             return part.expand(*batch, -1).flatten()
@@ -192,11 +207,15 @@ class RepeatedAnswers:
         return joint_shape(self.boxes.batch_shape, *parts)
 
     def take(self, rows: Tensor) -> RepeatedAnswers:
-        """Takes the answers of some of the rows."""
+        """Takes the answers of some of the rows, ``k`` numbers of these.
+
+        Rows of the result are counted in the order of the numbers.
+        """
         number = rows.new_full((self.groups.num_groups,), -1)
         number[rows] = torch.arange(len(rows), device=rows.device)
         group = number[self.groups.group]
         is_taken = group >= 0
+        # What an element of a batch does not take has a count of 0 there.
         answer_places = _in_any_element(is_taken)
         answers, group = self.take_answers(answer_places), group[..., answer_places]
         groups = replace(
@@ -214,7 +233,7 @@ class RepeatedAnswers:
 
 
 def _opposed(answers: RepeatedAnswers) -> OpposedAnswers | None:
-    """Merges wins and losses to one; None where some answers are something else.
+    """Merges wins and losses of each row; None where some answers are something else.
 
     Ends and variances that are learned have gradients of their own: such ends are
     something else where they are 0 too, and such variances of several blocks are.
@@ -240,7 +259,11 @@ def _opposed(answers: RepeatedAnswers) -> OpposedAnswers | None:
 
 
 def product_of(answers: RepeatedAnswers) -> list[RepeatedAnswers | OpposedAnswers]:
-    """Splits answers into factors, those with two ends by themselves."""
+    """Splits answers into parts whose product is that of all, two-sided ones apart.
+
+    One-sided ones are wins and losses where that is all they are (`_opposed`). Each
+    part has all rows, and counts of 0 for the answers of the other one.
+    """
     boxes = answers.boxes
     two_sided = boxes.lower.isfinite() & boxes.upper.isfinite()
     parts: list[RepeatedAnswers | OpposedAnswers] = []
@@ -266,7 +289,10 @@ def log_product(
 def _product_at(
     parts: Sequence[RepeatedAnswers | OpposedAnswers], places: Tensor | None
 ) -> LogConcave:
-    """Makes the log probability of all answers of some rows, of all for None."""
+    """Makes the log probability of all answers of some rows, as integrals take it.
+
+    For None it is of all rows. The function's ``z`` is of the rows at these places.
+    """
     if places is not None:
         parts = [part.take(places) for part in parts]
     return lambda z: log_product(parts, z)
@@ -279,6 +305,7 @@ class RowsInLine:
     """
 
     def __init__(self, answers: RepeatedAnswers, batch_shape: torch.Size) -> None:
+        """Parts rows of one answer, whose moments are closed, from those of several."""
         self.batch_shape = batch_shape
         line_answers = answers.in_line(batch_shape)
         groups = line_answers.groups
@@ -300,7 +327,7 @@ class RowsInLine:
             self._opposed = part, NormalPowers(part.wins, part.losses)
 
     def tilted(self, mean: Tensor, variance: Tensor) -> TiltedMoments:
-        """Computes the moments of all rows, ``... x batch_shape x m``."""
+        """Computes moments of all rows times Gaussians, ``... x batch_shape x m``."""
         line = -1 - len(self.batch_shape)
         shape = mean.shape[line:]
         mean, variance = mean.flatten(line), variance.flatten(line)
@@ -324,7 +351,12 @@ class RowsInLine:
     def _integrals(
         self, mean: Tensor, variance: Tensor
     ) -> tuple[Tensor, TiltedMoments]:
-        """Computes moments of merged rows, and which these are, in another order."""
+        """Computes moments of rows with several answers, in an order that it returns.
+
+        The order is of places among these rows, whose mean and variance are ``... x
+        k``. Wins and losses alone have closed moments where `NormalPowers` covers them;
+        other rows are integrated.
+        """
         if self._opposed is None:
             every = torch.arange(len(self._merged), device=mean.device)
             return every, self._integral(mean, variance)
@@ -354,7 +386,7 @@ _FEW = 32
 def sum_heard(
     boxes: Boxes, counts: Tensor, z: Tensor, generator: torch.Generator
 ) -> Tensor:
-    """Draws the sum of the heard values, ``num_draws x batch_shape x M``.
+    """Draws sums of each answer's heard values, ``num_draws x batch_shape x M``.
 
     Answer by answer where they are few; else by the first three cumulants of the sum
     (Cornish and Fisher 1938), whose distribution function is then right within 1e-3, a
@@ -373,7 +405,10 @@ def sum_heard(
 def _sum_of_many(
     boxes: Boxes, counts: Tensor, z: Tensor, generator: torch.Generator
 ) -> Tensor:
-    """Draws the sum of many values in a box, nearly normal."""
+    """Draws the sum of many values in a box, nearly normal, see `sum_heard`.
+
+    ``bent`` is the expansion of Cornish and Fisher in the skewness of the sum.
+    """
     r, count = boxes.variance, counts.clamp_min(1.0)
     _, first, second, third = boxes.shifted(z, r)
     deviation = (r * (1 + r * second)).clamp_min(0.0).sqrt()
