@@ -57,7 +57,11 @@ class LogRatio(Protocol):
 def box_log_ratio(
     variance: Tensor, lower: Tensor, upper: Tensor, nu: Tensor, tau: Tensor
 ) -> LogRatio:
-    r"""Makes the log ratio of boxed factors to Gaussian sites, :math:`\ell(z)`."""
+    r"""Makes the log ratio of boxed factors to Gaussian sites, :math:`\ell(z)`.
+
+    ``variance`` is that of the noise of rows, ``lower`` and ``upper`` the ends of their
+    boxes, ``nu`` and ``tau`` the shifts and precisions of their sites.
+    """
     return _BoxLogRatio(*torch.broadcast_tensors(variance, lower, upper, nu, tau))
 
 
@@ -67,6 +71,11 @@ class _BoxLogRatio:
     def __init__(
         self, variance: Tensor, lower: Tensor, upper: Tensor, nu: Tensor, tau: Tensor
     ) -> None:
+        """Prepares probabilities of rows of one end: ``erfc(offset + steepness z)/2``.
+
+        ``variance`` is that of the noise of rows, ``nu`` and ``tau`` are their sites.
+        Rows that have two ends in any element of the batch are computed apart.
+        """
         self._lower, self._upper, self._minus_nu, self._tau = lower, upper, -nu, tau
         self._scale = variance.sqrt()
         is_win = lower.isfinite() & upper.isinf()
@@ -85,7 +94,7 @@ class _BoxLogRatio:
         self._end = math.sqrt(-0.9 * math.log(tiny))
 
     def __call__(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """See :class:`LogRatio`."""
+        r"""Computes the log ratio :math:`\ell(z)`, a sum of rows, and its gradient."""
         y = torch.addcmul(self._offset, self._steepness, z)
         if self._is_far(y):
             value = log_ndtr(y.mul(-_SQRT_2))
@@ -103,7 +112,10 @@ class _BoxLogRatio:
         return self._gradient(z, torch.addcmul(self._offset, self._steepness, z))
 
     def _gradient(self, z: Tensor, y: Tensor) -> Tensor:
-        """Computes the gradient, ``y`` being the standardised bound."""
+        """Computes the gradient in ``z``, both ``num_chains x batch_shape x m``.
+
+        ``y`` is the argument of ``erfc`` there.
+        """
         pull = torch.addcmul(self._minus_nu, self._tau, z)
         if self._is_far(y):
             slope = self._force * hazard(y.mul(-_SQRT_2)) / _SQRT_2_OVER_PI
@@ -118,7 +130,7 @@ class _BoxLogRatio:
         return float(y.amax()) > self._end
 
     def _boxed_terms(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """Computes log probability and slope of rows with two ends."""
+        """Computes log probability and slope in ``z`` of rows with two ends."""
         low, high = self._lower[..., self._boxed], self._upper[..., self._boxed]
         z, sd = z[..., self._boxed], self._scale[..., self._boxed]
         value, first, _, _ = interval_derivatives(
@@ -197,6 +209,14 @@ class BoxCopula:
         prior: tuple[Tensor, Tensor],
         root: Tensor,
     ) -> None:
+        """Standardises the boxes by their cavities, and mirrors those on the right.
+
+        The coordinate ``s_i`` is the normal score of the quantile of ``v_i`` within its
+        box, under its cavity. `_excess` is ``C^-1 - I``, with the correlations ``C`` of
+        ``s`` under expectation propagation, `_precision` that of the prior of ``v``;
+        `_log_scale` is the log of what the integral of the target is short of the
+        probability of the answers by.
+        """
         self._box, self._root = box, root
         self._mean, self._scale = cavity
         self._prior, prior_root = prior
@@ -205,7 +225,8 @@ class BoxCopula:
         self._excess = torch.cholesky_inverse(root)
         self._excess.diagonal(dim1=-2, dim2=-1).sub_(1.0)
         low, high = ((end - self._mean) / self._scale for end in box)
-        # Mirrored to the left, where distribution functions keep their digits.
+        # Boxes right of the cavity's mean are mirrored to the left, where distribution
+        # functions keep their digits.
         mirrored = low + high > 0
         self._sign = torch.where(mirrored, -1.0, 1.0).to(low)
         below = torch.where(mirrored, -high, low)
@@ -226,20 +247,26 @@ class BoxCopula:
     ) -> Self | None:
         """Makes that of expectation propagation; None where rounding prevents it.
 
-        The prior of rows lacks the boxes' own noise; the means are the solution's.
+        Args:
+            factors: The boxes.
+            prior: Means of rows, ``batch_shape x m``, and their covariance without the
+                boxes' own noise.
+            approximation: The solution of expectation propagation.
+            means: Its posterior means of rows, ``batch_shape x m``.
         """
         r, (tau, nu) = factors.variance, approximation.sites
         root = approximation.factor.row_root()
         variance = root.square().sum(-1)
         cavity_ratio = approximation.factor.cavity_ratio(variance)
+        # Of v: the cavity of z, without the site of its row, and the noise r.
         cavity = (
             (means - nu * variance) / cavity_ratio,
             (variance / cavity_ratio + r).sqrt(),
         )
-        # v given z has mean z + r (nu - tau z) and variance r (1 - r tau).
-        unheard = 1 - r * tau
-        spread = unheard.unsqueeze(-1) * root
-        joint = spread @ spread.mT + torch.diag_embed(r * unheard)
+        # v given z and the site has mean z + r (nu - tau z), variance r (1 - r tau).
+        share = 1 - r * tau
+        spread = share.unsqueeze(-1) * root
+        joint = spread @ spread.mT + torch.diag_embed(r * share)
         inverse = joint.diagonal(dim1=-2, dim2=-1).rsqrt()
         correlation = inverse.unsqueeze(-1) * joint * inverse.unsqueeze(-2)
         covariance = prior[1] + torch.diag_embed(r)
@@ -276,7 +303,12 @@ class BoxCopula:
         return torch.special.ndtri(p)
 
     def __call__(self, s: Tensor) -> tuple[Tensor, Tensor]:
-        """See :class:`LogRatio`."""
+        """Computes the log ratio to ``N(0, C)`` at coordinates ``s``, and its gradient.
+
+        With ``y = (v - m) / sigma`` by the cavities and the residual ``r = v - A m`` by
+        the prior it is ``(y' y - r' prior^-1 r + s' (C^-1 - I) s) / 2``, without
+        constants.
+        """
         y = self._standard(s)
         residual, force, pull = self._forces(s, y)
         value = (y.square() - residual * force + s * pull).sum(-1)
@@ -294,6 +326,11 @@ class BoxCopula:
         return (residual, _times(residual, self._precision), _times(s, self._excess))
 
     def _gradient(self, s: Tensor, y: Tensor, force: Tensor, pull: Tensor) -> Tensor:
+        """Computes the gradient in ``s``: ``dv / ds`` times that in ``v``, and more.
+
+        The rest is the ``pull`` between both Gaussians; ``y`` are the standardised
+        values.
+        """
         # dv / ds is a ratio of densities.
         slope = (y.square() - s.square()).mul_(0.5).exp_().mul_(self._mass)
         along = torch.addcmul(self._sign * y, self._scale, force, value=-1.0)

@@ -134,7 +134,12 @@ class BoxProblem:
         return copula
 
     def _rows(self, approximation: GaussianSolution) -> Target:
-        """Makes the target of rows, near the Gaussian of expectation propagation."""
+        """Makes the target of rows, near the Gaussian of expectation propagation.
+
+        Its Gaussian ``N(z; centre, Sigma)`` is the prior of rows times the sites, whose
+        log integral is the target's ``log_scale``; its log ratio is that of factors to
+        sites.
+        """
         factors, (tau, nu) = self.factors, approximation.sites
         ratio: LogRatio
         if isinstance(factors, BoxFactors):
@@ -154,7 +159,12 @@ class BoxProblem:
     def mixture(
         self, truncated: Tensor, latent: LatentDraws, effective_sample_size: Tensor
     ) -> SkewResult:
-        """Makes the posterior of utilities, a mixture over draws of ``v`` of chains."""
+        """Makes the posterior of utilities, a mixture over draws of ``v`` of chains.
+
+        ``truncated`` are ``num_draws x batch_shape x m``. Given one of them utilities
+        are a regression on it with the rows' noise; the result has the draws in another
+        order, that of their leading direction, weights and ``v`` alike.
+        """
         solver = choose_solver(self.covar, self.factors.rows, self.factors.noise)
         batch = truncated.shape[1:]
         factor = solver.factor(self.factors.variance.reciprocal().expand(batch))
@@ -210,11 +220,15 @@ class BoxProblem:
         prior, factor = self.factors.rows.apply(self.mean), result.factor
         pull = factor.tau * (result.truncated - prior)
         means = prior + factor.covariance_times(pull.movedim(0, -1)).movedim(-1, 0)
-        apart = normal_draws(factor.row_root(), len(pull), generator)
-        return torch.cat([means + apart, means - apart])
+        deviations = normal_draws(factor.row_root(), len(pull), generator)
+        return torch.cat([means + deviations, means - deviations])
 
     def _noise_gradient(self, noise: NoiseBlocks, result: SkewResult) -> Tensor:
-        """Differentiates the evidence in the noise that rows of one answer share."""
+        """Differentiates the evidence in the noise that rows of one answer share.
+
+        It is ``(E[a a'] - W) / 2`` in each block, ``... x k x k``, over the draws'
+        forces.
+        """
         factors = self.factors
         tau = factors.variance.reciprocal().unsqueeze(-1)
         shifts = tau * (result.truncated - factors.rows.apply(self.mean)).movedim(0, -1)
@@ -243,10 +257,10 @@ def _bridge_estimate(latent: LatentDraws, generator: torch.Generator) -> Tensor:
 
 
 def _leading_scores(columns: Tensor) -> Tensor:
-    """Scores ``s`` columns on their first principal component, approximately.
+    """Scores ``s`` columns on their first principal component, ``batch_shape x s``.
 
-    It takes the power method. Draws in the order of their scores lie near their
-    neighbours.
+    It takes a few steps of the power method: the scores only order draws, so that each
+    lies near its neighbours.
     """
     centred = columns - columns.mean(-1, keepdim=True)
     scores = centred[..., :1, :]
@@ -273,8 +287,13 @@ class SkewTangent:
         approximation: GaussianSolution,
         result: SkewResult,
     ) -> None:
-        # In the symbols of the module: M_Gamma, w_s - w_q, then mu_v and the fraction
-        # behind d tau, with r the noise of the rows.
+        """Computes the constants of the tangent, in the symbols of the module.
+
+        ``mean`` is the prior mean of the points, ``approximation`` is expectation
+        propagation's solution, and ``result`` has the draws.
+        """
+        # M_Gamma, then w_s - w_q, then the means mu_v of v and the fraction
+        # (v_s - mu_v) / (1 - r tau) behind d tau, with r the noise of the rows.
         self._gaussian = q = GaussianTangent(mean, approximation)
         self._shared = result.factor.precision()
         self._from_mean = result.weights - q.weights.unsqueeze(-1)
@@ -283,7 +302,11 @@ class SkewTangent:
         self._offset = offset.movedim(0, -1)
 
     def __call__(self, prior: UtilityPrior) -> TermsChange:
-        """See :class:`.PosteriorTangent`."""
+        """Computes the change of each draw's weights and of the precision, of value 0.
+
+        In the symbols of the module these are ``dw_s``, ``batch_shape x n x
+        num_draws``, and ``dM_Gamma``, linear in the change of the prior.
+        """
         q, like, covar = self._gaussian, prior.covar, prior.covar.double()
         change, sites = q.with_sites(covar, prior.mean.double())
         covar = covar - covar.detach()
@@ -309,11 +332,13 @@ def ghk_update(
     upper: Tensor,
     generator: torch.Generator,
 ) -> GHKUpdate:
-    """Continues draws with the rows of further answers; all keep equal weight.
+    """Continues draws with the rows of further answers; all have equal weight again.
 
     Given each earlier draw these rows have ``means``, ``S x batch_shape x p``, and
-    ``covariance``, noise included, and fell into the box of ``lower`` and ``upper``.
-    Elements of a batch share random numbers, so that none depends on the others.
+    ``covariance``, noise included, and fell into the box of ``lower`` and ``upper``. A
+    draw counts by the probability of that box, and is chosen so often; the share is
+    that of effective draws that are left, ``batch_shape``. Elements of a batch share
+    random numbers, so that none depends on the others.
     """
     root = torch.linalg.cholesky(covariance)
     scale = root.diagonal(dim1=-2, dim2=-1)
@@ -324,6 +349,7 @@ def ghk_update(
     )
     log_weight = torch.zeros_like(means[..., 0])
     centres, values = means.clone(), torch.empty_like(means)
+    # Row by row: each is drawn from its box given those before it.
     for j in range(means.shape[-1]):
         ends = lower[..., j], upper[..., j]
         inverse = scale[..., j].reciprocal()
@@ -409,12 +435,13 @@ def continue_draws(
     weighted = tau * truncated.gather(0, index), tau_further * draws.further
     total = carry_rows(sources, tau, tau_further, signed=False)
     truncated = carry_rows(sources, *weighted, signed=True) / total
+    # Chains that alternate may have more effective draws than draws.
     size = earlier.effective_sample_size.clamp_max(len(truncated)) * draws.share
     return ContinuedDraws(truncated, earlier.latent, size)
 
 
 def _with_batch(draws: Tensor, batch: torch.Size) -> Tensor:
-    """Expands ``S x batch_shape' x k`` to ``S x batch_shape x k``."""
+    """Expands ``S x batch_shape' x k`` to ``S x batch_shape x k``, draws first."""
     count, *batch_part, width = draws.shape
     missing = len(batch) - len(batch_part)
     draws = draws.reshape(count, *[1] * missing, *batch_part, width)

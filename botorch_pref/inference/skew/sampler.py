@@ -45,7 +45,7 @@ def _variances(chains: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Centres chains, ``steps x chains x ...``; computes ``W`` and ``var+``.
 
     ``W`` is the variance within chains and ``var+`` the pooled one, equations 1 to 3 of
-    Vehtari et al. (2021).
+    Vehtari et al. (2021); both are ``...``, for R-hat and effective sizes.
     """
     steps = chains.shape[0]
     means = chains.mean(dim=0)
@@ -66,17 +66,22 @@ def split_r_hat(draws: Tensor) -> Tensor:
 
 
 def _autocovariance(centred: Tensor, lag: int) -> Tensor:
-    """Averages over chains, biased (divided by the number of steps)."""
+    """Averages products of steps ``lag`` apart over chains, for an effective size.
+
+    It is biased, divided by the number of steps and not of products, as usual.
+    """
     steps, chains = centred.shape[:2]
     product = centred[: steps - lag] * centred[lag:]
     return product.sum(dim=(0, 1)) / (steps * chains)
 
 
 def _autocorrelation_time(centred: Tensor, within: Tensor, total: Tensor) -> Tensor:
-    """Sums Geyer's initial monotone sequence; all of ``num_quantities``.
+    """Sums Geyer's initial monotone sequence of each of ``num_quantities``.
 
-    Lag by lag, because chains that mix need few: quantities that have seen a negative
-    pair are dropped once they are half of what is left.
+    It gives ``tau`` of :func:`effective_sample_size` for ``centred`` chains, ``steps x
+    chains x num_quantities``, their variance ``within`` and in ``total``. Lag by lag,
+    because chains that mix need few: quantities that have seen a negative pair are
+    dropped once they are half of what is left.
     """
     steps = centred.shape[0]
     time = torch.full_like(total, -1.0)
@@ -134,7 +139,8 @@ _SLACK = 2.0
 def worst_row(rows: Tensor, fixed: Tensor) -> tuple[Tensor, Tensor]:
     """Computes R-hat and effective size of the worst row that is not ``fixed``.
 
-    Both are ``batch_shape``.
+    Both are ``batch_shape``; ``fixed``, ``batch_shape x m``, marks rows without
+    variance.
 
     The ``rows`` are ``num_steps x batch_shape x num_chains x m``.
     """
@@ -215,13 +221,17 @@ class _Coordinates:
     """
 
     def __init__(self, target: Target) -> None:
+        """Chooses rows or the whitened space, whichever takes less work."""
         self._log_ratio, mean, self._root, _ = target
         self._mean, root = mean.unsqueeze(-2), self._root
         self._in_rows = 2 * root.shape[-1] >= root.shape[-2]
         self._covar = root @ root.mT if self._in_rows else None
 
     def normal(self, num_chains: int, generator: torch.Generator | None) -> Tensor:
-        """Draws the Gaussian part: positions and momenta alike."""
+        """Draws the Gaussian part, ``batch_shape x num_chains x dim``, of mean zero.
+
+        Positions and momenta have the same distribution.
+        """
         root = self._root
         shape = (*root.shape[:-2], num_chains, root.shape[-1])
         white = torch.randn(
@@ -252,6 +262,11 @@ class _Coordinates:
         return rows.movedim(-2, 0) if rows.dim() > 2 else rows
 
     def _as_force(self, gradient: Tensor) -> tuple[Tensor, Tensor]:
+        """Turns a gradient in rows to covector and force in the coordinates.
+
+        The gradient comes chains first, and the results have them behind the batch. In
+        whitened coordinates both are one tensor, which `_choose` relies on.
+        """
         if gradient.dim() > 2:
             gradient = gradient.movedim(0, -2)
         if self._covar is not None:
@@ -265,15 +280,16 @@ def _trajectory(
 ) -> tuple[_State, Tensor]:
     """Moves by half a kick, rotation, (kick, rotation)..., half a kick.
 
-    It returns the log acceptance besides.
-
-    Rotations conserve the Gaussian part of the energy, so only kicks are accounted. A
-    rotation is three shears.
+    It returns the end and the log acceptance, ``batch_shape x num_chains``: the change
+    of the log ratio less what kicks gained in kinetic energy. Rotations conserve the
+    Gaussian part of the energy, so only kicks are accounted. A rotation is three
+    shears.
     """
     step = angle / kicks
     tangent, sine = math.tan(0.5 * step), math.sin(step)
     position, covector, force = start.position, start.covector, start.force
     p, gained = momentum, torch.zeros_like(momentum)
+    # In place, so in this order; the momentum that was passed is used up too.
     for i in range(kicks):
         size = step if i else 0.5 * step
         kicked = torch.add(p, force, alpha=size)
@@ -290,7 +306,10 @@ def _trajectory(
 
 
 def _choose(accept: Tensor, new: _State, old: _State) -> _State:
-    """Takes the new state of chains that accept, the old one of others."""
+    """Takes the new state of chains that accept, the old one of others.
+
+    ``accept`` is ``batch_shape x num_chains``.
+    """
     along = accept.unsqueeze(-1)
     covector = torch.where(along, new.covector, old.covector)
     return _State(
@@ -312,17 +331,20 @@ class _Chains:
         num_chains: int,
         generator: torch.Generator | None,
     ) -> None:
+        """Starts all chains at the mean of the target's Gaussian."""
         self._coordinates, self._generator = coordinates, generator
         self.num_kicks = 1
         # Not at draws of the Gaussian: some lie hundreds of noise deviations behind a
         # wall, where the force is too stiff for any step and a chain would stay.
+        # The draw, for the shape, is one of those that a seed gives.
         centre = torch.zeros_like(coordinates.normal(num_chains, generator))
         self._state = coordinates.state(centre)
 
     def run(self, num_steps: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Runs chains; returns rows, forces on them and acceptance, ``batch_shape``.
+        """Runs chains on; returns rows, forces on them and acceptance, ``batch_shape``.
 
-        Rows and forces are ``num_steps x batch_shape x num_chains x m``.
+        Rows and forces are ``num_steps x batch_shape x num_chains x m``. Chains stay
+        where they end, for the next run.
         """
         chains = self._state.position.shape[-2]
         jitter = torch.rand(
@@ -373,7 +395,7 @@ _MOST_ERRORS = 5.0
 _MOST_SMOOTH_KICKS = 16
 
 
-def steadied(
+def with_control_variates(
     draws: Tensor, all_draws: Tensor, forces: Tensor, target: Target, size: Tensor
 ) -> Tensor:
     r"""Moves draws to a mean and a covariance with less scatter than their own.
@@ -384,13 +406,14 @@ def steadied(
     .. math::
         E[x] = \mu + E[f], \qquad \mathrm{Cov}(x) = C + \mathrm{Cov}(x, f),
 
-    whose right sides scatter far less over draws where the Gaussian is near (Mira,
-    Solgi and Imparato 2013, "Zero variance Markov chain Monte Carlo for Bayesian
-    estimators", Statistics and Computing 23). They count in the share that gives the
-    mean the least variance, summed over rows in their own units; none where a wall is
-    steep, nor where the mean of :math:`x - f` is not :math:`\mu` but for its scatter:
-    then no draw felt a wall. Where there are few draws, or rows that follow from
-    others, the covariance stays.
+    whose right sides, control variates, scatter far less over draws where the Gaussian
+    is near (Mira, Solgi and Imparato 2013, "Zero variance Markov chain Monte Carlo for
+    Bayesian estimators", Statistics and Computing 23). They count in the share that
+    gives the mean the least variance, summed over rows in their own units. It is none
+    where :math:`\ell` is a steep wall, and where the mean of :math:`x - f` is further
+    from :math:`\mu` than it scatters: then no draw came so close to a wall that its
+    force is known. Where there are few draws, or rows that follow from others, the
+    covariance stays.
 
     ``draws``, of ``all_draws``, ``n x batch_shape x m``, are moved; ``forces`` are
     those at all, and ``size`` is the effective number of all, ``batch_shape``.
@@ -404,6 +427,7 @@ def steadied(
     x, f = x - mean.unsqueeze(-2), f - pull.unsqueeze(-2)
     variance, remainder = x.square().mean(-2), x - f
     unit = torch.where(variance > 0, variance, torch.inf).reciprocal()
+    # The share is the slope of x on x - f, rows in their own units.
     common = (unit * (x * remainder).mean(-2)).sum(-1)
     scatter = remainder.square().mean(-2)
     share = (common / (unit * scatter).sum(-1)).clamp(0.0, 1.0)
@@ -412,8 +436,8 @@ def steadied(
     count = size.clamp_max(len(all_draws)).unsqueeze(-1)
     error = scatter / count + rounding
     off = (mean - pull - target.mean).square()
-    felt = (off <= _MOST_ERRORS**2 * error).all(-1)
-    share = torch.where(felt, share, 0.0).nan_to_num(nan=0.0).unsqueeze(-1)
+    is_consistent = (off <= _MOST_ERRORS**2 * error).all(-1)
+    share = torch.where(is_consistent, share, 0.0).nan_to_num(nan=0.0).unsqueeze(-1)
     mean = torch.lerp(mean, target.mean + pull, share)
     if len(draws) >= _LEAST_DRAWS * draws.shape[-1]:
         near = target.root @ target.root.mT + x.mT @ f / len(all_draws)
@@ -424,7 +448,11 @@ def steadied(
 
 
 def _with_covariance(x: Tensor, covariance: Tensor) -> Tensor:
-    """Gives deviations ``batch_shape x n x m`` a covariance where rows are free."""
+    """Gives deviations, ``batch_shape x n x m``, a ``covariance`` instead of theirs.
+
+    An element of the batch stays as it is where either matrix has rows that follow from
+    those before them.
+    """
     sample_covariance = x.mT @ x / x.shape[-2]
     (root, bad), (wanted, worse) = map(
         torch.linalg.cholesky_ex, (sample_covariance, covariance)
@@ -455,7 +483,7 @@ def sample_latent(
     ``num_draws`` effective draws and an R-hat of at most 1.05, or four doublings are
     spent or would not be enough. There is a chain for each 16 draws, at least 32 and at
     most 256: fewer cost more per draw, more leave each too short to tell whether it
-    mixed. Draws are then :func:`steadied` unless walls are thin.
+    mixed. Draws then get moments :func:`with_control_variates` unless walls are thin.
     """
     num_chains = min(256, max(32, num_draws // 16))
     coordinates = _Coordinates(target)
@@ -480,7 +508,7 @@ def sample_latent(
     draws = flat[picked]
     # Walls that take so many are too thin for draws to tell their force.
     if chains.num_kicks <= _MOST_SMOOTH_KICKS:
-        draws = steadied(draws, flat, pulls, target, size)
+        draws = with_control_variates(draws, flat, pulls, target, size)
     return LatentDraws(
         draws=draws,
         target=target,

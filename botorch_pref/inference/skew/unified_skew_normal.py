@@ -107,7 +107,7 @@ class SkewSolution(Solution[PosteriorTerms]):
 
     @cached_property
     def terms(self) -> PosteriorTerms:
-        """See base class."""
+        """The weights of draws, ``... x n x num_draws``, and their common root."""
         mixture, like = self.mixture, self.prior.covar
         weights, root = mixture.weights.to(like), mixture.factor.root().to(like)
         return PosteriorTerms(self.prior.points, weights, root)
@@ -141,8 +141,12 @@ class SkewSolution(Solution[PosteriorTerms]):
 
     @property
     def failures(self) -> tuple[str, ...]:
-        """See base class."""
+        """Sentences on what did not converge, of what was computed so far.
+
+        To ask for them computes nothing: chains run when something is predicted.
+        """
         failures = () if self.ep_solution is None else self.ep_solution.failures
+        # Properties that are cached are here once they were asked for.
         computed = vars(self)
         exact = self.engine.exact_evidence and "log_evidence" in computed
         failures += not_finite(
@@ -167,7 +171,11 @@ class SkewSolution(Solution[PosteriorTerms]):
         return SkewTangent(factors, mean, self.approximation, self.mixture)
 
     def warm_start(self, further: FurtherAnswers | None = None) -> SkewStart:
-        """See base class; with draws that go on, where moments are known."""
+        """Makes the start of a later solve: sites, and draws that go on if they can.
+
+        They can where the moments of further answers are known, these are boxes that
+        are not merged, and each row of all has a source: see :func:`.continue_draws`.
+        """
         before = self.start
         if before is None:
             start = SkewStart(self.approximation.sites)
@@ -257,7 +265,10 @@ class UnifiedSkewNormal(Engine):
         return torch.Generator(device=like.device).manual_seed(self.seed + offset)
 
     def _goes_on(self, start: SkewStart) -> bool:
-        """Tells whether there are draws, and enough of them."""
+        """Tells whether there are draws, and enough of them, to run no chains.
+
+        An effective size of a quarter of `num_draws` is enough.
+        """
         if start.draws is None:
             return False
         # A batch is sampled as a whole, so what its elements have left is averaged.

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from botorch_pref import PairwiseProbitLikelihood, SkewPreferenceGP
 from botorch_pref.inference.skew.coordinates import Target
-from botorch_pref.inference.skew.sampler import sample_latent, steadied
+from botorch_pref.inference.skew.sampler import sample_latent, with_control_variates
 from botorch_pref.numerics.normal import log_ndtr, log_ndtr_derivatives
 
 # An effective number of draws with which any mean is as expected.
@@ -41,7 +41,9 @@ def test_moments_of_a_gaussian_are_exact(k: float) -> None:
     ratio = Quadratic(slope, k * torch.linalg.inv(covar))
     target = Target(ratio, torch.zeros(3, dtype=torch.float64), root)
     draws = normal(200, 3, seed=2) @ root.mT
-    steady = steadied(draws[::2], draws, ratio.gradient(draws) @ covar, target, FEW)
+    steady = with_control_variates(
+        draws[::2], draws, ratio.gradient(draws) @ covar, target, FEW
+    )
     mean, covariance = moments(steady)
     torch.testing.assert_close(mean, covar @ slope / (1 + k), rtol=1e-9, atol=1e-9)
     torch.testing.assert_close(covariance, covar / (1 + k), rtol=1e-9, atol=1e-9)
@@ -54,7 +56,9 @@ def test_few_draws_and_rows_that_follow_from_others_keep_their_covariance() -> N
         ratio = Quadratic(slope, torch.zeros_like(covar))
         target = Target(ratio, torch.zeros(3, dtype=torch.float64), root)
         draws = normal(count, root.shape[-1], seed=2) @ root.mT
-        steady = steadied(draws, draws, ratio.gradient(draws) @ covar, target, FEW)
+        steady = with_control_variates(
+            draws, draws, ratio.gradient(draws) @ covar, target, FEW
+        )
         torch.testing.assert_close(moments(steady)[0], covar @ slope)
         torch.testing.assert_close(moments(steady)[1], moments(draws)[1])
 
@@ -66,10 +70,12 @@ def test_batches_and_fixed_rows() -> None:
     draws = mean + normal(50, 2, 1, 3, seed=2).matmul(root.mT).squeeze(-2)
     forces = 0.3 * normal(50, 2, 1, 3, seed=3).matmul(covar).squeeze(-2)
     target = Target(Quadratic(mean[0], covar[0]), mean, root)
-    together = steadied(draws[:30], draws, forces, target, FEW.expand(2))
+    together = with_control_variates(draws[:30], draws, forces, target, FEW.expand(2))
     for i in range(2):
         element_target = Target(target.log_ratio, mean[i], root[i])
-        alone = steadied(draws[:30, i], draws[:, i], forces[:, i], element_target, FEW)
+        alone = with_control_variates(
+            draws[:30, i], draws[:, i], forces[:, i], element_target, FEW
+        )
         torch.testing.assert_close(together[:, i], alone)
     torch.testing.assert_close(together[:, 1, 2], mean[1, 2].expand(30))
 
@@ -126,7 +132,7 @@ def test_a_wall_that_no_draw_felt_moves_nothing() -> None:
     site = Quadratic(0.5 * unit[0], 0.5 * unit)
     target = Target(site, torch.zeros(1).double(), unit)
     size = torch.tensor(2000.0).double()
-    steady = steadied(draws, draws, site.gradient(draws), target, size)
+    steady = with_control_variates(draws, draws, site.gradient(draws), target, size)
     torch.testing.assert_close(steady, draws)
 
 
