@@ -344,7 +344,7 @@ def check_engine(model: object) -> None:
 def _check_supported(
     model: type[Any], likelihoods: Mapping[type[Feedback], AnyLikelihood]
 ) -> None:
-    """Checks that the engine of a class of models takes all answers."""
+    """Refuses answers whose factors the engine of a class of models does not take."""
     for kind, likelihood in likelihoods.items():
         factors = likelihood.explains[kind]
         if model.engine.accepts(factors):
@@ -449,7 +449,10 @@ class AnswerLikelihoods(ModuleDict):
 
 
 def _factors(likelihood: AnyLikelihood, feedback: Feedback, num_points: int) -> Factors:
-    """Makes factors of a likelihood, perhaps the user's own, and checks them."""
+    """Makes the factors of a block of answers about ``num_points`` points.
+
+    The likelihood may be the user's own, so that what it returns is checked.
+    """
     result: object = likelihood.factors(feedback, num_points)
     name = f"{type(likelihood).__name__}.factors"
     if not isinstance(result, Factors):

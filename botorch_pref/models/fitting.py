@@ -191,7 +191,10 @@ def fit(
 
 
 def _failure(mll: Any, complaints: Sequence[str]) -> str:
-    """Says why no attempt to fit a model led to an optimum."""
+    """Writes why no attempt to fit a model led to an optimum, and what to do.
+
+    The ``complaints`` are warnings of the attempts, of which the last is repeated.
+    """
     reason = complaints[-1] if complaints else "the covariance could not be factored"
     text = f"All attempts to fit the model have failed; the last: {reason.strip()}"
     with_prior = {

@@ -117,7 +117,10 @@ def _learned_parameters(model: PreferenceGP) -> list[_Learned]:
 
 
 def parameters_without_prior(model: PreferenceGP) -> list[str]:
-    """Lists names of the parameters that are learned, and that no prior is on."""
+    """Lists names of the parameters that are learned, and that no prior is on.
+
+    The posterior of hyper-parameters has no density in these.
+    """
     learned = {n: p for n, p in model.named_parameters() if p.requires_grad}
     gp: Any = model
     priors: Iterable[Any] = gp.named_priors()

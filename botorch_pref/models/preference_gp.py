@@ -345,7 +345,11 @@ class PreferenceGP(UtilityModel, GP):
         return solution
 
     def _warn_of(self, solution: Solution[PosteriorTerms]) -> None:
-        """Warns of what failed, once for the present hyper-parameters."""
+        """Warns of what failed in a solution, of each kind of failure once.
+
+        It warns again after a change of data or hyper-parameters, since predictions of
+        one state may solve often.
+        """
         if not solution.failures:
             return
         state, (cache, old_state, old_kinds) = self._state(), self._warned
@@ -568,12 +572,14 @@ class PreferenceGP(UtilityModel, GP):
     def _sources(self, new: Self, further: Factors) -> RowSources:
         """Finds where rows of sites are in the model ``new``, of further answers too.
 
-        Equal rows are one there. To be compared with its rows, those of this model and
-        of the ``further`` answers are written about the points of ``new``.
+        There a warm start puts their sites. Equal rows are one there; to be compared
+        with its rows, those of this model and of the ``further`` answers are written
+        about the points of ``new``.
         """
         all_factors = self.factors(), further, new.factors()
         rows = [self.engine.site_rows(factors) for factors in all_factors]
-        # Rows of an engine's own, such as those of a bound, share no noise.
+        # A row that shares noise is not equal to one that does not. Rows of an engine's
+        # own, such as those of a bound, share none.
         before_noise, further_noise, new_noise = (
             factors.in_noise
             if factors.rows.num_rows == r.num_rows

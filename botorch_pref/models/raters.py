@@ -251,7 +251,7 @@ def agreement_kernel(model: PreferenceGP) -> AgreementKernel | None:
 def noise_curvature(model: PreferenceGP) -> Tensor | None:
     r"""Computes the Hessian of the log evidence in raters' log noises, ``R x R``.
 
-    With the ratings of :math:`u` picked out by the diagonal :math:`E_u`, a log noise
+    With the points of rater :math:`u` picked by the diagonal :math:`E_u`, a log noise
     moves the prior covariance by :math:`K_u = -(E_u K + K E_u) / 2`. Where the evidence
     is stationary in the sites its gradient is
     :math:`\tfrac12 \langle w w' - M, K_u \rangle`, with the solution's weights ``w``

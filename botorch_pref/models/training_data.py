@@ -231,7 +231,10 @@ class TrainingSet:
         return type(self)(self.datapoints, tuple(ordered))
 
     def followed_by(self, new_data: TrainingSet) -> Self:
-        """Appends more answers, about more points; batch shapes broadcast."""
+        """Appends more answers, about more points; batch shapes broadcast.
+
+        Indices of the new answers are into the new points, before and not after it.
+        """
         new_data = new_data.map_tensors(lambda t: t.to(self.datapoints.device))
         added = in_precision_of("X", new_data.datapoints, self.datapoints)
         points = _joined_points(self.datapoints, added)
@@ -504,11 +507,12 @@ def _duels(indices: Tensor, ranks: Tensor) -> Tensor | Comparisons:
 
 
 def inputs_from_dataset(training_data: SupervisedDataset) -> dict[str, Any]:
-    """Makes ``datapoints``, and ``feedback`` or ``comparisons``, of a data set.
+    """Makes a model's arguments of a data set of BoTorch's, for `construct_inputs`.
 
-    ``Y`` of a ``RankingDataset`` holds the rank of each item, 0 for the best: two items
-    give comparisons, a tie where their ranks are equal; more give ``Rankings``, and of
-    those with equal ranks what `rankings_with_ties` makes.
+    They are ``datapoints``, and ``feedback`` or ``comparisons``. ``Y`` of a
+    ``RankingDataset`` holds the rank of each item, 0 for the best: two items give
+    comparisons, a tie where their ranks are equal; more give ``Rankings``, and of those
+    with equal ranks what `rankings_with_ties` makes.
     """
     if isinstance(training_data, FeedbackDataset):
         return {"datapoints": training_data.points, "feedback": training_data.feedback}

@@ -465,6 +465,8 @@ class UtilityModel(Model, FantasizeMixin):
     def with_feedback(self, feedback: Sequence[Feedback]) -> Self:
         """Copies the model with other answers about the same points.
 
+        Held-out scores need that, of copies without some of the answers.
+
         Args:
             feedback: All of them, with indices into ``datapoints``.
 
@@ -487,8 +489,7 @@ class UtilityModel(Model, FantasizeMixin):
         """Makes constructor arguments of a `FeedbackDataset` or a ``RankingDataset``.
 
         Raises:
-            UnsupportedFeedbackError: Another data set, or equal ranks among three and
-                more.
+            UnsupportedFeedbackError: Another data set, or equal ranks in a batch.
         """
         return inputs_from_dataset(training_data)
 
@@ -566,7 +567,7 @@ class UtilityModel(Model, FantasizeMixin):
             self._cache = SolutionCache()
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        """See base class; the data move with the parameters."""
+        """Applies a conversion, as ``to`` and ``double`` do, to the data too."""
         super()._apply(fn, recurse)
         before = self._data
         if before is not None:

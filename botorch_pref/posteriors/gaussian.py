@@ -129,7 +129,10 @@ class WeightDraws:
 
     @cached_property
     def root(self) -> Tensor:
-        """A root of the covariance over draws, ``batch_shape x n x min(n, s)``."""
+        """A root of the covariance over draws, with few columns where draws are many.
+
+        It is ``batch_shape x n x min(n, s)``, and ``n x s`` where draws have a graph.
+        """
         num_points, num_draws = self.values.shape[-2:]
         with torch.inference_mode(False), torch.enable_grad():
             # Draws are the components of a mixture, no sample: not ``num_draws - 1``.
