@@ -39,8 +39,8 @@ def choice_probability(
 
     The likelihood's own probabilities given utilities, averaged over quasi-random
     draws of the joint posterior: differentiable in ``X``, and probabilities of a set
-    sum to one. The error is below ``0.5 / sqrt(num_samples)``. The probability under an
-    ensemble is the mean of its members'.
+    sum to one. The standard error is at most about ``0.5 / sqrt(num_samples)``. The
+    probability under an ensemble is the mean of its members'.
 
     Args:
         model: Has a likelihood of choices or rankings.

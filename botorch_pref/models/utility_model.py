@@ -116,7 +116,7 @@ class DuelPairs(NamedTuple):
     def differences(
         self, moments: Moments, prior_variance: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Computes means and variances of first less second utilities of pairs.
+        """Computes means and variances of first less second utilities, as pairs came.
 
         The moments and prior variances are those at the points; their batch may end in
         more dimensions than that of the pairs. Means, ``num_components x q x
