@@ -313,6 +313,32 @@ def test_a_file_of_a_rule_does_not_depend_on_other_runs(tmp_path: Path) -> None:
     assert alone in packed_files(tmp_path).items()
 
 
+def test_a_record_has_the_digits_that_are_read_and_changes_with_its_runs(
+    tmp_path: Path,
+) -> None:
+    """A file from before rounding stays until its rule has another start."""
+    full = {"seconds": 0.0123456, "distance": 0.123456, "told_apart": 0.654321}
+    full |= {"basin_regret": 1.23457, "regret_anywhere": 0.345678}
+    rows = [row(rule, 0, 0, 0.765432) | full for rule in (RANDOM, UCB)]
+    written(tmp_path, *rows)
+    for record in rows:
+        path = tmp_path / "tiny" / f"laplace_{record['acquisition']}.csv.gz"
+        pd.DataFrame([record], columns=COLUMNS).to_csv(path, index=False)
+    before = packed_files(tmp_path)
+    assert collect(tmp_path, "tiny", tmp_path) == 2
+    assert packed_files(tmp_path) == before
+    written(tmp_path, *rows, rows[1] | {"seed": 1})
+    assert collect(tmp_path, "tiny", tmp_path) == 3
+    after = packed_files(tmp_path)
+    changed = [name for name in after if after[name] != before[name]]
+    assert changed == ["laplace_ucb.csv.gz"]
+    short = read_record("tiny", tmp_path).iloc[1:].to_dict("records")
+    rounded = {"seconds": 0.012, "distance": 0.123, "told_apart": 0.654}
+    assert short == [rows[1] | rounded | {"seed": seed} for seed in range(2)]
+    assert collect(tmp_path, "tiny", tmp_path) == 3
+    assert packed_files(tmp_path) == after
+
+
 def test_runs_of_another_length_do_not_join_a_record(tmp_path: Path) -> None:
     written(tmp_path, row(UCB, 0, 0, 0.5))
     assert collect(tmp_path, "tiny", tmp_path) == 1

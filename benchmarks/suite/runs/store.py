@@ -25,6 +25,8 @@ _FIGURES = [
     *("noise", "regret_recommended", "regret_best_shown", "seconds", "distance"),
     *("told_apart", "basin_regret", "regret_anywhere"),
 ]
+_DIGITS = {"seconds": 2, "distance": 3, "told_apart": 3}
+"""Significant digits on record of what readers average, or hold against a bound."""
 
 
 def run_path(folder: Path, cell: Cell) -> Path:
@@ -162,21 +164,36 @@ def collect(folder: Path, study: str, records: Path) -> int:
 def write_record(runs: pd.DataFrame, folder: Path) -> None:
     """Writes the file of each rule, which is the same for the same runs.
 
+    A file of these runs stays as it is, with the digits that it has.
+
     Args:
         runs: Their rows; a file has all of a rule, sorted, and no time.
         folder: The folder of the record.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    for rule, rows in _sorted(runs).groupby(_RULE):
+    for rule, of_rule in _rounded(_sorted(runs)).groupby(_RULE):
+        path = folder / f"{Rule(*rule).key}.csv.gz"
+        rows = of_rule.reset_index(drop=True)
+        if path.exists() and _rounded(_read(path)).equals(rows):
+            continue
         packed = io.BytesIO()
         with gzip.GzipFile("", "wb", fileobj=packed, mtime=0) as file:
             file.write(rows.to_csv(index=False, lineterminator="\n").encode())
-        _write(folder / f"{Rule(*rule).key}.csv.gz", packed.getvalue())
+        _write(path, packed.getvalue())
 
 
 def num_runs(table: pd.DataFrame) -> int:
     """The number of runs of some rows."""
     return len(table[_RUN].drop_duplicates())
+
+
+def _rounded(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows with the digits that a record has of them."""
+    short = {
+        name: [float(f"{figure:.{digits}g}") for figure in table[name]]
+        for name, digits in _DIGITS.items()
+    }
+    return table.assign(**short)
 
 
 def _sorted(table: pd.DataFrame) -> pd.DataFrame:
@@ -204,7 +221,7 @@ def _names(cell: Cell) -> tuple[str | float, ...]:
 def differences(
     record: pd.DataFrame, cell: Cell, rows: Iterable[tuple[str, ...]]
 ) -> list[int]:
-    """Duels of a run whose figures are not those on record.
+    """Duels of a run whose figures are not those on record, to the digits of these.
 
     Seconds do not count, nor do warnings, which some libraries give once a process.
 
@@ -218,8 +235,8 @@ def differences(
     csv.writer(text).writerows([COLUMNS, *rows])
     text.seek(0)
     apart = ["seconds", "warnings"]
-    again = pd.read_csv(text).set_index("duel").drop(columns=apart)
-    before = record[of_cell].set_index("duel").drop(columns=apart)
+    again = _rounded(pd.read_csv(text)).set_index("duel").drop(columns=apart)
+    before = _rounded(record[of_cell]).set_index("duel").drop(columns=apart)
     again = again.reindex(before.index)
     same = (again == before) | (again.isna() & before.isna())
     return list(before.index[~same.all(axis=1)])
