@@ -161,7 +161,11 @@ class PosteriorTerms:
 
     @cached_property
     def of_points(self) -> PosteriorTerms:
-        """The terms of utilities alone, where weights of covariates stand behind."""
+        """The terms of utilities alone, where weights of covariates stand behind.
+
+        Predictions at points need no more: their prior covariance with such weights is
+        zero.
+        """
         n, change = self.points.shape[-2], self.precision_change
         return PosteriorTerms(
             self.points,
@@ -351,9 +355,10 @@ def predict(
 ) -> Moments:
     """Predicts means and covariance of utilities at ``x``, ``batch_shape x q x d``.
 
-    They follow from :class:`PosteriorTerms`; without terms they are the prior's. With
-    the prior covariance of ``weights`` of covariates, ``batch_shape x p x p``, theirs
-    follow. ``cross`` is ``K(x, X)`` with the terms' points, where it is known already.
+    They follow from :class:`PosteriorTerms`; without terms they are the prior's, of one
+    draw. With the prior covariance of ``weights`` of covariates, ``batch_shape x p x
+    p``, the moments of these come behind those of the utilities. ``cross`` is ``K(x,
+    X)`` with the terms' points, where it is known already.
     """
     prior_mean, prior_covariance = mean(x), dense_covariance(kernel, x)
     if terms is not None and cross is None:
@@ -646,8 +651,9 @@ class SolutionCache(Generic[SolutionT]):
     def terms_at(self, prior: UtilityPrior) -> PosteriorTerms:
         """Returns the solution's terms with derivatives in the prior and its points.
 
-        They are recorded anew each time, at the cost of no solution: nothing that is
-        cached has a graph, and every call can be differentiated once.
+        Their values are those of the solution. They are recorded anew each time, at the
+        cost of no solution: nothing that is cached has a graph, and every call can be
+        differentiated once.
         """
         solution: Any = self.solution
         if self.tangent is None:

@@ -113,7 +113,8 @@ class EPState:
     def residual(self) -> Tensor:
         """The mismatch, or how far matching all would move the posterior.
 
-        Many equal answers miss by little each, and by their number together.
+        In posterior standard deviations, ``batch_shape``: sweeps end by it. Many equal
+        answers miss by little each, and by their number together.
         """
         return torch.maximum(self.mismatch, self._movement)
 
@@ -224,7 +225,11 @@ class EPProblem:
         return self._start(self.prior_sites())
 
     def _start(self, sites: Tensor) -> EPState:
-        """Makes the state of start sites, without those that leave no posterior."""
+        """Makes the state of start sites; without a posterior, of no negative ones.
+
+        Elements of the batch in which these sites leave no Gaussian get precisions of 0
+        in place of negative ones.
+        """
         state = self.state(sites)
         if state.is_proper:
             return state
@@ -251,10 +256,9 @@ class EPProblem:
     def with_known_rows(self, state: EPState) -> EPState:
         """Adds to a state the sites of rows that the prior knows exactly.
 
-        No moments depend on these.
-
-        They say nothing as things are, but what would happen if a point moved away from
-        the copy that it is compared with: derivatives need them.
+        These rows compare a point with its copy. No moments depend on their sites, but
+        what would happen if the point moved away from the copy does: derivatives need
+        them.
         """
         if state.updated is None:
             return state
@@ -469,6 +473,7 @@ def evidence_error(factors: ScalarFactors, state: EPState) -> Tensor:
         # Rows that the prior knows exactly have no skewness, and no deviation.
         updated = state.updated.chunk(2, dim=-1)[0]
         third, deviation = third * updated, torch.where(updated, deviation, 1.0)
+    # The third cumulant of a tilted factor is that derivative times cubed variances.
     skewness = third * (state.cavity_variance / deviation) ** 3
     skewed = skewness / deviation**3
     eye = torch.eye(mean.shape[-1], dtype=mean.dtype, device=mean.device)
@@ -476,6 +481,7 @@ def evidence_error(factors: ScalarFactors, state: EPState) -> Tensor:
     for columns, column_skewness in zip(
         eye.split(_COLUMNS, dim=-1), skewed.split(_COLUMNS, dim=-1), strict=True
     ):
+        # Some columns at a time, for there may be thousands of rows.
         cubed = state.posterior.covariance_times(columns) ** 3
         pulled = pulled + (cubed @ column_skewness.unsqueeze(-1)).squeeze(-1)
     return ((skewed * pulled).sum(-1) - skewness.square().sum(-1)) / 12
@@ -585,5 +591,6 @@ class ExpectationPropagation(Engine):
         """
         if moments is None:
             return super().initial_sites(factors)
+        # Moments of a Gaussian have one row of means.
         arguments = in_double((factors, moments.means[0], moments.covariance))
         return assumed_density_sites(*arguments)

@@ -440,8 +440,9 @@ class GaussianSolution(Solution[PosteriorTerms]):
     def evidence_rounding(self) -> Tensor:
         r"""Estimates how far the prior's rounding may move the evidence, in nats.
 
-        :math:`\frac{\epsilon}{2} \sum_{ij} |(w + 2q) w' - W|_{ij} |K|_{ij}`, the sum of
-        what rounding of each entry does to first order, ``batch_shape``.
+        :math:`\frac{\epsilon}{2} \sum_{ij} |(w + 2q) w' - A' W A|_{ij} |K|_{ij}`, the
+        sum of what rounding of each entry does to first order, ``batch_shape``: the
+        factor of ``K`` is twice the gradient of :func:`prior_form`.
         """
         eps = torch.finfo(self.prior.covar.dtype).eps
         _, mean, covar = self.prior.in_double()

@@ -328,7 +328,7 @@ class FeatureFactor(SitePosterior):
 
     @property
     def log_det(self) -> Tensor:
-        """See base class."""
+        """``log |B|``, that of weights and of shared noise, of all processes."""
         log_determinant = log_det(self._cholesky)
         return log_determinant + self._solver.total(
             self._site_noise.log_det.expand_as(log_determinant)
@@ -353,7 +353,10 @@ class FeatureFactor(SitePosterior):
 
     @cached_property
     def _spread(self) -> Tensor:
-        """A root of the covariance of utilities, ``batch_shape x n x r``."""
+        """A root of the posterior covariance of datapoints' ``f``, ``... x n x r``.
+
+        Without what inducing points leave open of these.
+        """
         features = self._solver.features
         return torch.linalg.solve_triangular(
             self._cholesky, features.mT, upper=False

@@ -152,8 +152,10 @@ def _line_search(
 
     Where gains drown in the rounding of the objective, a slope that has halved will do
     (Hager and Zhang 2005, "approximate Wolfe"). So it will on steps too short to lead
-    over a hump, whatever the rounding, which is large where sites are very precise.
+    over a hump, whatever the rounding, which is large where sites are very precise. If
+    no step is good enough, the shortest one is taken.
     """
+    # The slope of the objective along Newton's step is the decrement.
     opposed, moved, slope = step
     rounding = torch.finfo(slope.dtype).eps * (1 + start.value.abs())
     size = torch.ones_like(start.value)
@@ -179,10 +181,12 @@ def _line_search(
 def _climb_by(
     posterior: LogPosterior[PointT], point: PointT, curvature: Any, gain: float
 ) -> PointT:
-    """Steps by one curvature, while each is less than a ``gain`` of the step before.
+    """Steps on by the curvature of an earlier place, while that still gains.
 
-    Such steps of the chord method cost a product with a matrix where another curvature
-    costs its factor, and each gains as many digits as the curvature has right.
+    It ends where a step is not shorter than a ``gain`` of the step before, or would
+    lead down. Such steps of the chord method cost a product with a matrix where another
+    curvature costs its factor, and each gains as many digits as the curvature has
+    right.
     """
     before = torch.full_like(point.value, torch.inf)
     while True:
@@ -205,7 +209,7 @@ def find_mode(
     settings: Laplace,
     curvature: Any = None,
 ) -> tuple[PointT, Any, Tensor, int]:
-    """Climbs to a mode by Newton's steps (algorithm 3.1).
+    """Climbs to a mode by Newton's steps (Rasmussen and Williams 2006, algorithm 3.1).
 
     Args:
         log_posterior: The function to climb.

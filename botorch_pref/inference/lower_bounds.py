@@ -55,9 +55,10 @@ class Bound(ABC):
     def best(
         self, mean: Tensor, variance: Tensor, near: Tensor | None = None
     ) -> Tensor:
-        """Finds the parameters with the largest expected bound for moments: step (16b).
+        """Finds the parameters with the largest expected bound for moments of the rows.
 
-        They are found sooner from others that are ``near``.
+        This is step (16b) of Guo et al. (2020). Means and variances are ``batch_shape x
+        m``. Parameters are found sooner from others that are ``near``.
         """
 
     @abstractmethod
@@ -90,7 +91,10 @@ class Bound(ABC):
 
 
 def bound_curvature(xi: Tensor) -> Tensor:
-    r"""Computes :math:`\lambda(\xi) = \tanh(\xi / 2) / (4 \xi)`, even, 1/8 at 0."""
+    r"""Computes :math:`\lambda(\xi) = \tanh(\xi / 2) / (4 \xi)`, even, 1/8 at 0.
+
+    It bends the bound of a logistic function that touches it at :math:`\pm \xi`.
+    """
     # The first term that 1/8 leaves out is -xi^2 / 96.
     flat = xi.abs() < math.sqrt(torch.finfo(xi.dtype).eps)
     safe = torch.where(flat, 1.0, xi)
@@ -104,11 +108,12 @@ def bound_intercept(xi: Tensor) -> Tensor:
 
 
 def profile_slopes(distance: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
-    r"""Computes minus the slope of the best expected bound in the mean, and its slope.
+    r"""Computes minus the first two derivatives of the best expected bound in the mean.
 
     With :math:`\xi^2 = s + x^2`, the best choice for ``y ~ N(x, s)``, what is not
-    linear in the bound is :math:`-\log 2 \cosh(\xi / 2)`, concave in ``x``. The slope
-    is :math:`2 \lambda(\xi) \, x`, given without ``x``, and its derivative
+    linear in the bound of :math:`\log \sigma(y)` is :math:`-\log 2 \cosh(\xi / 2)`,
+    concave in ``x``. Minus its slope is :math:`2 \lambda(\xi) \, x`, returned without
+    ``x``, and the derivative of that is
 
     .. math::
         \frac{s}{\xi^2} \, 2 \lambda(\xi)
@@ -405,6 +410,7 @@ def stage_bound(
     is_pair = in_some_element(sizes.squeeze(-1) == 2, 1)
     blocks: list[Bound] = []
     if bool(is_pair.any()):
+        # Pairs of some element of the batch; rows of others have zeros there.
         pairs, paired = stages[..., is_pair, :2], sizes[..., is_pair, :] == 2
         rows = pair_rows(torch.where(paired, pairs, 0), num_points, like)
         rows = SparseDesign(rows.indices, rows.coefficients * paired, num_points)

@@ -198,6 +198,7 @@ class RowSolver(SiteSolver):
     def __init__(
         self, covar: Tensor, rows: SparseDesign, noise: NoiseBlocks | None = None
     ) -> None:
+        """Computes the prior covariance of rows, ``C = A K A' + N``, once."""
         super().__init__(covar, rows, noise)
         covariance = rows.congruence(covar)
         self._covar = covariance if noise is None else covariance + noise.dense()
@@ -410,14 +411,14 @@ class _PointFactor(SitePosterior):
 
     @cached_property
     def _half(self) -> Tensor:
-        """``H`` with ``Sigma_f = H' H``."""
+        """A matrix ``H`` with ``H' H`` the posterior covariance of points."""
         return torch.linalg.solve_triangular(
             self._cholesky, self._solver.root.mT, upper=False
         )
 
     @cached_property
     def _covariance(self) -> Tensor:
-        """``Sigma_f``, ``batch_shape x n x n``."""
+        """The posterior covariance ``Sigma_f`` of points, ``batch_shape x n x n``."""
         root = self._solver.sparse_root
         if root is None:
             return self._half.mT @ self._half

@@ -105,9 +105,10 @@ class SparseSolution(GaussianSolution):
 
     @torch.no_grad()
     def evidence_rounding(self) -> Tensor:
-        r"""See base class; of all parts of the prior but the mean.
+        r"""Estimates how far the prior's rounding may move the evidence, in nats.
 
-        The sum of :math:`\epsilon |\partial \log Z / \partial K_{ij}| |K_{ij}|`.
+        The sum of :math:`\epsilon |\partial \log Z / \partial K_{ij}| |K_{ij}|` over
+        all parts of the prior but the mean, ``batch_shape``, and over processes.
         """
         prior = cast("Any", self.prior)
         eps = torch.finfo(prior.covar.dtype).eps
@@ -157,7 +158,10 @@ class FixedPoint:
 
     @cached_property
     def whole(self) -> FeatureFactor:
-        """The posterior, also where some precisions are negative, in one factor."""
+        """The posterior in one factor, also where some precisions are negative.
+
+        EP has :class:`.NegativeSites` then, which lack the products with features.
+        """
         posterior = self.state.posterior
         if isinstance(posterior, FeatureFactor):
             return posterior
@@ -210,7 +214,8 @@ class FixedPoint:
         """Makes a linear form with the gradient of the evidence, ``batch_shape``.
 
         ``prior`` and ``noise``, that of the likelihood, have their graphs. Of several
-        processes each has its share, times their number: torch takes means of them.
+        processes each has its share, times their number, since
+        `DistributedDataParallel` takes the mean of their gradients.
         """
         with torch.no_grad():
             slopes = self.slopes

@@ -485,7 +485,11 @@ class QuickSweeps:
     def from_problem(
         cls, solver: SiteSolver, prior: Tensor, factors: ScalarFactors
     ) -> QuickSweeps | None:
-        """Makes those of a problem; None where `row_arrays` has none."""
+        """Makes those of a problem, None for one that is not for them.
+
+        None where `row_arrays` has none, and where the prior knows a row exactly.
+        ``prior`` are the prior means of rows, ``m``.
+        """
         arrays = row_arrays(solver, prior)
         if arrays is None or not solver.resolves_all:
             return None
@@ -547,7 +551,11 @@ class QuickSweeps:
 def _tilted(
     factors: ScalarFactors,
 ) -> Callable[[Array, Array], tuple[Array, Array, Array]]:
-    """Makes the tilted moments of `QuickSweeps`, of probits in few operations."""
+    """Makes the tilted moments of `QuickSweeps`, of probits in few operations.
+
+    That is a function of means and variances of cavities, each ``m``, to first
+    derivatives of log partitions, minus the second ones, and ratios of variances.
+    """
     lines = HalfLines.from_factors(factors) or LapsingLines.from_factors(factors)
 
     def of_lines(mean: Array, variance: Array) -> tuple[Array, Array, Array]:

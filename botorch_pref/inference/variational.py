@@ -155,11 +155,11 @@ def ascend(
 ) -> Iterator[BoundStep]:
     """Raises the lower bound until better parameters would not move the Gaussian.
 
-    Turns as in algorithm 1 take hundreds of steps where answers are many: they move the
-    means as if the bound were as stiff as its sites, which it is not, see
-    :func:`.profile_slopes`. So the parameters are made for the means after a step of
-    Newton's, unless the bound then rises by less than the plain turn is sure to raise
-    it. The start comes first, then every step that was taken.
+    Turns as in algorithm 1 of Guo et al. (2020) take hundreds of steps where answers
+    are many: they move the means as if the bound were as stiff as its sites, which it
+    is not, see :func:`.profile_slopes`. So the parameters are made for the means after
+    a step of Newton's, unless the bound then rises by less than the plain turn is sure
+    to raise it. The start comes first, then every step that was taken.
     """
     step = _step(problem, parameters)
     yield step

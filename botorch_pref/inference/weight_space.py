@@ -195,7 +195,11 @@ class _Curvature(NamedTuple):
     eta: Tensor
 
     def respond(self, pull: Tensor) -> Response:
-        """Computes Newton's step; see :class:`.SitePosterior`."""
+        """Computes Newton's step of the weights for a ``pull``, ``batch_shape x d``.
+
+        The prior opposes it by ``eta`` times the step; the decrement is its squared
+        length in posterior deviations.
+        """
         pull = pull.unsqueeze(-1)
         half = torch.linalg.solve_triangular(self.cholesky, pull, upper=False)
         step = torch.linalg.solve_triangular(self.cholesky.mT, half, upper=True)

@@ -122,7 +122,11 @@ class SparseDesign:
         return out
 
     def row_squares(self, values: Tensor) -> Tensor:
-        """Squares and sums the rows of ``A values``, for ``batch_shape x n x k``."""
+        """Squares and sums the rows of ``A values``, for ``batch_shape x n x k``.
+
+        These are variances of rows, ``batch_shape x m``, if the values are a root of
+        the covariance of points.
+        """
         # A product of many rows would be made in memory that is slow to get.
         at_once = max(1, _AT_ONCE // values.shape[-1])
         if self.num_rows <= at_once:
@@ -462,6 +466,7 @@ class NoiseBlocks:
     def dense(self) -> Tensor:
         """Makes the dense matrix ``N``, ``batch_shape x m x m``."""
         m = self.num_rows
+        # Padding goes to one more row and column.
         out = self.covariance.new_zeros(*self.covariance.shape[:-3], m + 1, m + 1)
         out[..., self.rows.unsqueeze(-1), self.rows.unsqueeze(-2)] = self.covariance
         return out[..., :m, :m]
@@ -614,7 +619,8 @@ class BlockRows:
     def add_gram(self, blocks: Tensor, total: Tensor) -> None:
         """Adds ``A' P A`` of ``P``, a ``k x k`` for each block, to a matrix of points.
 
-        ``total`` is ``batch_shape x n x n``, contiguous, with the batches of both.
+        ``total``, ``batch_shape x n x n``, is changed in place: it is contiguous, with
+        the batches of both.
         """
         flat = total.view(*total.shape[:-2], -1)
         for first, second in product(self._columns, repeat=2):

@@ -180,7 +180,7 @@ class Target(NamedTuple):
 
 
 def normal_draws(root: Tensor, count: int, generator: torch.Generator) -> Tensor:
-    """Draws ``N(0, H H')``, ``count x batch_shape x m``."""
+    """Draws ``N(0, H H')`` of a root ``H``, ``count x batch_shape x m``."""
     shape = (*root.shape[:-2], root.shape[-1], count)
     white = torch.randn(
         shape, generator=generator, dtype=root.dtype, device=root.device

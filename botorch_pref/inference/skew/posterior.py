@@ -112,6 +112,7 @@ class BoxProblem:
         target = rows if copula is None else copula.target
         latent = sample_latent(target, num_draws=num_draws, generator=generator)
         if copula is None:
+            # The boxed values v, given the rows z that were drawn.
             truncated = self.factors.heard(latent.draws, generator)
         else:
             truncated = copula.values(latent.draws)
@@ -181,14 +182,18 @@ class BoxProblem:
         r"""Estimates the evidence without approximation, with its gradient.
 
         The value is :math:`\log \int N(z) \prod_i \mathrm{site}_i(z_i) dz + \log
-        E[e^{\ell(z)}]`, over the EP Gaussian, by bridge sampling with the draws of
-        ``result``. The gradient is Fisher's identity over the draws that predict,
+        E[e^{\ell(z)}]`, over the EP Gaussian of rows, by bridge sampling with the draws
+        of ``result``. The gradient is Fisher's identity over the draws that predict,
 
         .. math::
             \nabla \log p(\mathcal{Y}) = E\Big[\tfrac12 \langle w w' - A' \Gamma^{-1} A,
             \nabla K \rangle + w' \nabla m
             + \tfrac12 \langle a a' - \Gamma^{-1}, \nabla N \rangle
-            + \sum_i \nabla_\theta \log p(y_i \mid z_i)\Big], \quad w = A' a.
+            + \sum_i \nabla_\theta \log p(y_i \mid z_i)\Big], \quad w = A' a,
+
+        with the prior covariance :math:`\Gamma` of the boxed values ``v``, the forces
+        :math:`a = \Gamma^{-1} (v - A m)` of a draw, and the noise ``N`` that rows
+        share.
         """
         covar, mean, factors = self.covar, self.mean, self.factors
         with torch.no_grad():
@@ -240,9 +245,10 @@ class BoxProblem:
 def _bridge_estimate(latent: LatentDraws, generator: torch.Generator) -> Tensor:
     r"""Estimates the log evidence from draws of both the Gaussian and the target.
 
-    It is bridge sampling (Meng and Wong 1996, eq. 4.1): with the log ratio
-    :math:`\ell`, :math:`r = \sum_q \frac{e^\ell}{e^\ell + r} / \sum_p \frac{1}{e^\ell +
-    r}`.
+    It is bridge sampling (Meng and Wong 1996, eq. 4.1): with the log ratio :math:`\ell`
+    and as many draws of the Gaussian ``q`` as of the target ``p``, :math:`r =
+    E_q[e^\ell]` solves :math:`r = \sum_q \frac{e^\ell}{e^\ell + r} / \sum_p
+    \frac{1}{e^\ell + r}`. The log of ``r`` and the target's own scale are summed.
     """
     ratio, mean, root, log_scale = latent.target
     draws = latent.draws

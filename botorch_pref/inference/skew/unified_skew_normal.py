@@ -74,7 +74,10 @@ class SkewSolution(Solution[PosteriorTerms]):
 
     @cached_property
     def log_evidence(self) -> Tensor:
-        """See base class; estimated from draws with ``exact_evidence``."""
+        """The log evidence, expectation propagation's unless ``exact_evidence``.
+
+        That one is estimated from draws. Both have their gradient.
+        """
         if not self.engine.exact_evidence:
             return self.approximation.log_evidence
         generator = self.engine.generator(self.prior.mean)
@@ -88,7 +91,7 @@ class SkewSolution(Solution[PosteriorTerms]):
 
     @cached_property
     def sampled(self) -> SkewResult:
-        """Draws of chains of their own."""
+        """Draws of new chains, which start at expectation propagation's solution."""
         generator = self.engine.generator(self.prior.mean)
         return self._problem.sample(
             self.approximation, self.engine.num_draws, generator
@@ -247,6 +250,8 @@ class UnifiedSkewNormal(Engine):
         """
         boxes = cast("BoxFactors | MergedBoxFactors", factors)
         skew_start = start if isinstance(start, SkewStart) else None
+        # A fit; else draws that go on, or, for the same result whatever was asked
+        # before, chains from a start of their own.
         if torch.is_grad_enabled():
             approximation = self.approximation.solve(prior, boxes, start)
         elif skew_start is not None and self._goes_on(skew_start):
