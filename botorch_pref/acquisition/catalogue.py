@@ -190,7 +190,8 @@ def _information(
     That of one Gaussian is a smooth function of two numbers, the size of the mean and
     the deviation: where a quadrature for each of many pairs would take far longer, it
     is a spline of a table. Small numbers, in units of the ``scale`` of the link, have
-    as many nodes as large ones.
+    as many nodes as large ones. Means, ``gap``, are ``num_components x m``, or of an
+    ensemble ``num_components x m x members``.
     """
     is_slow = isinstance(link, QuadratureLink) and gap.numel() > 4 * _SIDE**2
     if not is_slow or gap.dim() > 2 or len(gap) > 1:

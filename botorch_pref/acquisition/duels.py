@@ -201,7 +201,10 @@ _CHUNK_ELEMENTS = 2**18
 
 
 def _copeland_scores(model: Model, points: Tensor, in_answer: Tensor) -> Tensor:
-    """Computes the expected wins of each point over shown ones, ``batch_shape x n``."""
+    """Computes the expected wins of each point over shown ones, ``batch_shape x n``.
+
+    Shown ones are those ``in_answer``; the scores of others are for callers to mask.
+    """
     n, counted = points.shape[-2], in_answer.to(points)
     posterior = model.posterior(points)
     first, second = torch.triu_indices(n, n, offset=1, device=points.device)
@@ -465,6 +468,7 @@ class DuelingAcquisition(ReferenceAcquisition):
         if len(first) == 0:
             return self.value_alone(posterior)
         values = self.duel_values(posterior, first, second)
+        # Of two new points either may be the challenger.
         if self.parts_differ and size > 1:
             both_new = (second < size).view(-1, *[1] * (values.dim() - 1))
             swapped = self.duel_values(posterior, second, first)

@@ -42,8 +42,8 @@ def likely_best(
 ) -> Tensor:
     """Finds points that may be the best: by the posterior mean, and by draws.
 
-    They are the point of the largest mean, and the best one of each posterior draw.
-    As BoTorch's ``MaxPosteriorSampling`` finds them, of any posterior that a
+    They are the point of the largest mean, and the best one of each posterior draw, as
+    BoTorch's ``MaxPosteriorSampling`` finds them, of any posterior that a
     `DuelingAcquisition` takes. For ``choices`` of `DuelingKG` and `DuelingJointKG`.
 
     Args:

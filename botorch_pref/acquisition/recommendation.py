@@ -240,7 +240,10 @@ def recommended_of_space(
 
 
 def _warn_of_other_units(bounds: Tensor, points: Tensor) -> None:
-    """Warns where no observed point, ``n x d``, is within the bounds of a column."""
+    """Warns where all observed points, ``n x d``, are on one side of a column's bounds.
+
+    A column whose bounds are one value, such as that of a context, does not count.
+    """
     low, high = points.amin(0), points.amax(0)
     apart = (low > bounds[1]) | (high < bounds[0])
     apart &= bounds[0] < bounds[1]

@@ -601,9 +601,10 @@ class DistinctOptions(WrappedAcquisition):
 
     @property
     def optimizer_options(self) -> dict[str, Any]:
-        """See `options_of_search`: of a hundred-thousandth of the penalty's :math:`s`.
+        """Options for ``optimize_acqf`` of this function, see `options_of_search`.
 
-        Of a batch of models it is the largest.
+        A search ends where a step gains less than a hundred-thousandth of the weight of
+        the penalty, of a batch of models of the largest weight.
         """
         return options_of_search(_NEGLIGIBLE * float(self.weight.max()))
 
@@ -693,8 +694,8 @@ class DistinctOptions(WrappedAcquisition):
 def _box_points(points: Tensor) -> Tensor:
     """Draws points in the box of others, ``... x 32 x d``, the same ones each time.
 
-    A function's range over the others alone may be 0: improvement is at observed points
-    that are surely worse than the reference.
+    Where the others are surely worse than the reference, improvement is 0 at all of
+    them, and its range over them would be, too.
     """
     engine = SobolEngine(points.shape[-1], scramble=True, seed=0)
     shares = engine.draw(_NUM_BOX_POINTS, dtype=torch.float64).to(points)

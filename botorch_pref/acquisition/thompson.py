@@ -298,7 +298,7 @@ class DuelingHBEI(DuelingEUBO):
         X_ref: Tensor | None = None,
         generator: Generator | None = None,
     ) -> None:
-        """Makes the draw; the reference is of the model before it."""
+        """Makes the draw; the default reference is the model's, whatever the draw."""
         super().__init__(*_believed(model, X_ref, generator))
 
 
@@ -331,7 +331,7 @@ class DuelingHBUCB(DuelingUCB):
         level: float = 0.95,
         generator: Generator | None = None,
     ) -> None:
-        """Makes the draw; the reference is of the model before it."""
+        """Makes the draw; the default reference is the model's, whatever the draw."""
         super().__init__(*_believed(model, X_ref, generator), level)
 
 

@@ -203,8 +203,8 @@ class ChanceConstrained(_ValidityAcquisition):
     def _value(self, X: Tensor, log_valid: Tensor) -> Tensor:
         """Orders valid enough points by their values, above all others.
 
-        Others have the negative logarithm that their least probability lacks.
-        ``log_valid`` is of each option, ``batch_shape x q``.
+        Others have ``log P - log level``, below 0, with the least probability ``P`` of
+        a valid option. ``log_valid`` is of each option, ``batch_shape x q``.
         """
         margin = log_valid.amin(-1) - math.log(self.level)
         value = self.acquisition(X)

@@ -373,7 +373,7 @@ class _Request:
 
 
 def _observed(model: Model | None, bounds: Tensor) -> Tensor:
-    """Returns the points that a model has seen, ``n x d``; none of None."""
+    """Returns the points that a model has seen, ``n x d``; of None ``0 x d``."""
     check_kind("bounds", bounds, Tensor)
     if model is None:
         return bounds.new_zeros(0, bounds.numel() // 2, dtype=torch.double)
@@ -457,6 +457,10 @@ def _spread_question(request: _Request) -> Question:
 
 def best_design(model: Model, space: DesignSpace, seed: int) -> Tensor:
     """Finds the best design so far of a space, ``1 x d``; see `next_question`.
+
+    It is the incumbent, if that is in the space; else of observed points, once what
+    does not vary is set, or if none of these is a design, of others, the one of the
+    largest posterior mean.
 
     Args:
         model: Any BoTorch model with training inputs.
@@ -622,7 +626,8 @@ def _apart(
 ) -> DistinctOptions:
     """Keeps an acquisition function from options that nobody could tell apart.
 
-    By the model, if its likelihood knows, or else by a hundredth of some range.
+    By the model, if its likelihood knows, or else options differ that are a hundredth
+    of the range apart in some column.
     """
     if by_model and knows_duels(acquisition.model):
         return DistinctOptions(acquisition)

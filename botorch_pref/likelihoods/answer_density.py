@@ -134,7 +134,10 @@ def _log_product(
 
 
 def _derivative(value: Tensor, latent: Tensor, record: bool) -> Tensor:
-    """Computes the elementwise derivative in a latent; 0 where it does not depend."""
+    """Computes the elementwise derivative in a latent; 0 where it does not depend.
+
+    With ``record`` it has a graph itself, from which a further derivative follows.
+    """
     if not value.requires_grad:
         return torch.zeros_like(latent)
     (slope,) = torch.autograd.grad(
@@ -275,7 +278,7 @@ def _is_discrete(distribution: Distribution) -> bool:
 
 
 def _log_probability(distribution: Distribution, values: Tensor) -> Tensor:
-    """Computes log probabilities or densities, of yes and no far into the tails."""
+    """Computes log probabilities or densities; of a Bernoulli's 1 to all digits."""
     if not isinstance(distribution, Bernoulli) or "logits" in vars(distribution):
         return distribution.log_prob(values)
     # Torch's own is cut off where the probability given is below the rounding of 1.

@@ -251,13 +251,19 @@ class BetaAnswers(GaussianNoise[FeedbackT]):
         register_positive(self, "noise", noise, noise_prior)
 
     def expected_answer(self, mean: Tensor, variance: Tensor) -> Tensor:
-        r"""Computes :math:`E[y] = \Phi(m / \sqrt{2 \sigma^2 + s})`, equation 53."""
+        r"""Computes :math:`E[y] = \Phi(m / \sqrt{2 \sigma^2 + s})` for ``z ~ N(m, s)``.
+
+        It is equation 53 of Jensen and Nielsen (2014).
+        """
         return ndtr(mean / (2 * self.noise + variance).sqrt())
 
     def answer_log_density(
         self, answer: Tensor, mean: Tensor, variance: Tensor
     ) -> Tensor:
-        r"""Computes :math:`\log \int p(y \mid z) N(z; m, s) dz`, equations 38, 41."""
+        r"""Computes :math:`\log \int p(y \mid z) N(z; m, s) dz`, by quadrature.
+
+        These are equations 38 and 41 of Jensen and Nielsen (2014).
+        """
         scale, peak = (2 * self.noise).sqrt(), _peak(answer, self.precision)
         return _partition(answer, self.precision, scale, mean, variance, peak).value
 

@@ -68,7 +68,10 @@ class Factors(ABC):
 
     @property
     def in_noise(self) -> Tensor:
-        """Whether each row shares noise with others, ``m`` booleans."""
+        """Whether each row shares noise with others, ``m`` booleans.
+
+        Rows of which the shared part is 0 do not, in whatever block they are.
+        """
         if self.noise is None:
             index = self.rows.indices
             return index.new_zeros(self.rows.num_rows, dtype=torch.bool)

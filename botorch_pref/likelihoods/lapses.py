@@ -179,7 +179,7 @@ class LapsingFactors(ScalarFactors):
         groups = groups_of(self.rows, None, True)
         if groups is None and counts is None:
             return self
-        # They may see other points by now.
+        # The rows may see other points than those of which the boxes were made.
         self.boxes.rows = self.rows
         return MergedLapsingFactors(self.boxes, counts, groups)
 
@@ -339,7 +339,7 @@ class LapsingProbitLikelihood(PairwiseProbitLikelihood):
         self.register_buffer("lapse_rate", self._checked_rate(lapse_rate))
 
     def _checked_rate(self, rate: object) -> Tensor:
-        """Checks that a rate is one probability."""
+        """Checks that a rate is one probability; returns a copy of the noise's type."""
         like = self.raw_noise
         rate = argument_checks.number_tensor(
             "lapse_rate", rate, like.dtype, like.device

@@ -213,8 +213,8 @@ def line_correlation(positions: Tensor, length: Tensor) -> Tensor:
 def stop_covariance(positions: Tensor, length: Tensor) -> Tensor:
     """Computes covariances of the noise of the first position less that of each other.
 
-    Positions are ``... x (1 + k)`` and covariances ``... x k x k``, over the variance
-    of one position's noise. The ``length`` is that of the correlation, in lines.
+    Positions are ``... x (1 + k)``, from 0 to 1, and covariances ``... x k x k``, over
+    the variance of one position's noise. The ``length`` is that of the correlation.
     """
     correlation = line_correlation(positions, length)
     stop, others = correlation[..., :1, 1:], correlation[..., 1:, 1:]
@@ -269,6 +269,7 @@ def stop_probabilities(
         order = [stop, *(place for place in range(len(positions)) if place != stop)]
         first = utilities[..., order], positions[order]
         logs.append(stop_log_probability(*first, noise, length))
+    # Normalised, since each is right within a hundredth only.
     return torch.stack(logs, dim=-1).softmax(-1)
 
 

@@ -503,7 +503,7 @@ class RaoKupperLikelihood(LogisticDuels[Comparisons]):
         register_prior(self, "tie_shifts", NormalPrior(0.0, _ITEM_TIES_SPREAD))
 
     def factors(self, feedback: Comparisons, num_points: int) -> RaoKupperFactors:
-        """Makes factors of decided duels and then of ties, as counts are in order.
+        """Makes factors of decided duels and then of ties, in the order of counts.
 
         Raises:
             FeedbackError: The answers are about other datapoints than the items.

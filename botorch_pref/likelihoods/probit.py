@@ -105,12 +105,12 @@ class ProbitLink(DuelLink):
 def expected_gaussians(
     coefficients: Tensor, exponents: Tensor, square: Tensor, variance: Tensor
 ) -> Tensor:
-    r"""Computes :math:`E[\sum_j c_j e^{-a_j x^2}]` for ``x`` of a mean squared.
+    r"""Computes :math:`E[\sum_j c_j e^{-a_j x^2}]` for Gaussian ``x``, for entropies.
 
     Args:
         coefficients: :math:`c`, one for each term.
         exponents: :math:`a`, positive.
-        square: The mean of ``x`` squared, any shape.
+        square: The squared mean of ``x``, any shape.
         variance: Of ``x``, nonnegative, broadcastable with it.
     """
     terms = -1, *[1] * max(square.dim(), variance.dim())
@@ -198,9 +198,9 @@ class PairwiseProbitLikelihood(GaussianNoise[Feedback]):
     ) -> Self:
         """Makes the likelihood of a model whose user named none: see base class.
 
-        It has a tie threshold where there are ties.
-        The fit learns it where duels were decided and nobody gave choices or rankings.
-        Elsewhere it is fixed: learned, it would grow until ties say nothing.
+        It has a tie threshold where there are ties. The fit learns that where duels
+        were decided and nobody gave choices or rankings. Elsewhere it is fixed:
+        learned, it would grow until ties say nothing.
         """
         if not isinstance(feedback, Comparisons) or feedback.ties is None:
             return cls()

@@ -255,7 +255,10 @@ class QuadratureLink(DuelLink):
         return mean + standard_deviation(variance) * nodes, weights
 
     def _width(self, mean: Tensor) -> Tensor:
-        """Finds the difference at which the link has done half of its rise from 0."""
+        """Finds where the link has done half of its rise from 0, within a factor of 2.
+
+        Nodes are as near to each other around 0 as that needs.
+        """
         zero = mean.new_zeros((1,) * mean.dim())
 
         def changed(u: Tensor) -> Tensor:
@@ -301,6 +304,7 @@ class PreferenceLikelihood(Likelihood, Generic[FeedbackT]):
     _like: Tensor
 
     def __init__(self) -> None:
+        """Refuses a class that does not say which answers it explains."""
         super().__init__()
         explains = getattr(self, "explains", None)
         if not (isinstance(explains, Mapping) and explains):

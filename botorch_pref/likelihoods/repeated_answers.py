@@ -305,7 +305,7 @@ class RowsInLine:
     """
 
     def __init__(self, answers: RepeatedAnswers, batch_shape: torch.Size) -> None:
-        """Parts rows of one answer, whose moments are closed, from those of several."""
+        """Splits rows with one answer, of closed moments, from those with several."""
         self.batch_shape = batch_shape
         line_answers = answers.in_line(batch_shape)
         groups = line_answers.groups
