@@ -167,8 +167,9 @@ class SitePosterior(ABC):
     def squared_covariance(self) -> Callable[[Tensor], Tensor]:
         r"""Makes the product of :math:`\Sigma \circ \Sigma` with values of rows.
 
-        Both are ``batch_shape x m``. Changes of site precisions move the variances of
-        rows by minus this product.
+        :math:`\Sigma` is the posterior covariance of rows, and the values are
+        ``batch_shape x m``, as is the product: changes of site precisions move the
+        variances of rows by minus it.
         """
         h = self.row_root()
         return lambda x: ((h @ (h.mT @ (x.unsqueeze(-1) * h))) * h).sum(-1)
@@ -199,8 +200,8 @@ class SitePosterior(ABC):
 
         The gradient in :math:`A_{ij}` is :math:`\tau_i \operatorname{cov}(z_i, f_j)`,
         the posterior covariance of row and point; points have the prior covariance
-        ``covar``. Only gradients of the form count, which have those of
-        ``rows.coefficients`` in them.
+        ``covar``. The form's value does not count, and its graph is that of
+        ``rows.coefficients``.
         """
         with torch.no_grad():
             covariance = self.influence() @ covar

@@ -419,7 +419,10 @@ class GaussianSolution(Solution[PosteriorTerms]):
 
     @cached_property
     def terms(self) -> PosteriorTerms:
-        """The weights ``w`` and roots ``Q`` and ``P`` that prediction needs."""
+        """The weights ``w`` and roots ``Q`` and ``P`` that prediction needs.
+
+        They are in the dtype of the prior, others of this solution in double precision.
+        """
         like, widening = self.prior.covar, self.factor.widening()
         return PosteriorTerms(
             self.prior.points,
@@ -520,8 +523,9 @@ class GaussianTangent:
         """Computes the coefficients of the tangent, which are constants.
 
         ``influence`` is ``S = (I - Sigma T) A``, from prior means of points to
-        posterior means of rows, ``precision`` is ``A' W A``. ``mean`` is the prior mean
-        of the points, ``batch_shape x n``.
+        posterior means of rows, of covariance ``Sigma`` and with site precisions ``T``;
+        ``precision`` is ``A' W A``, by what answers reduce the prior covariance of
+        points. ``mean`` is the prior mean of the points, ``batch_shape x n``.
         """
         factor = solution.factor
         self.weights, self.precision = solution.weights, factor.precision()

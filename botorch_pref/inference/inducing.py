@@ -337,9 +337,10 @@ class FeatureFactor(SitePosterior):
     def solve(self, shifts: Tensor) -> Balance:
         """Solves for forces of sites, movements of rows and weights of inducing points.
 
-        For shifts ``s``, ``batch_shape x m x k``, the weights of features move by ``(I
-        + G)^-1 F' A' Q' s``, the rows by ``A F`` times that, and by their noise. The
-        weights, ``batch_shape x r x k``, are ``J`` times those of features.
+        For shifts ``s``, ``batch_shape x m x k``, features ``F`` and the ``P``, ``Q``
+        and ``M`` of :class:`.ConditionedNoise` the weights of features move by ``v = (I
+        + G)^-1 F' A' Q' s``, the rows by ``Q A F v + M s``; the forces are ``Q' s - P A
+        F v``. Weights of inducing points, ``batch_shape x r x k``, are ``J v``.
         """
         noise, solver = self._site_noise, self._solver
         softened = noise.soften(shifts, transposed=True)
@@ -365,8 +366,9 @@ class FeatureFactor(SitePosterior):
     def variance(self) -> Tensor:
         """Computes the posterior variances of the rows, ``batch_shape x m``.
 
-        It is the diagonal of ``Q A (F S F') A' Q' + M`` with the covariance ``S`` of
-        the weights, and without shared noise ``Q = I`` and ``M = 0``.
+        With features ``F``, the covariance ``S`` of their weights and the ``Q`` and
+        ``M`` of :class:`.ConditionedNoise` it is the diagonal of ``Q A (F S F') A' Q' +
+        M``, of ``A (F S F') A'`` without shared noise.
         """
         noise, parts = self._site_noise, self._solver.of_rows(self._spread)
         if self._solver.noise is None:
@@ -395,7 +397,9 @@ class FeatureFactor(SitePosterior):
     def noise_precision(self, noise: NoiseBlocks) -> Tensor:
         """Computes the blocks ``P - P A (F S F') A' P`` of answers that share noise.
 
-        ``-1/2`` times these is a part of the evidence's gradient in that noise.
+        ``P`` are the precisions that sites give to ``A f`` there, and ``F S F'`` is the
+        posterior covariance of datapoints by features. ``-1/2`` times these is a part
+        of the evidence's gradient in that noise.
         """
         if self._solver.noise is None:
             return super().noise_precision(noise)
@@ -413,8 +417,9 @@ class FeatureFactor(SitePosterior):
     def point_precision(self) -> tuple[Tensor, Tensor]:
         """Computes ``M p``, ``batch_shape x n x r``, and ``p' M p``, ``r x r``.
 
-        ``M = A' W A`` is by what answers reduce the covariance of datapoints, and ``p =
-        F J'`` projects inducing points to these.
+        ``M = A' W A`` is by what answers reduce the prior covariance of datapoints, and
+        ``p = K_XZ K_ZZ^-1`` projects inducing points to these: derivatives of evidence
+        and posterior in the prior are made of both.
         """
         root = self._solver.root
         inner = torch.cholesky_solve(root.mT, self._cholesky)
@@ -512,10 +517,10 @@ class OpenPart:
         return BlurredFactors(self._factors, blur, noise)
 
     def slope(self, of_blur: Tensor, of_noise: Tensor | None) -> Tensor:
-        """Differentiates in open variances, ``batch_shape x n``, by the chain rule.
+        """Differentiates the evidence in open variances, ``batch_shape x n``.
 
-        ``of_blur`` and ``of_noise`` are the derivatives in the two results of
-        `row_noise`.
+        That is the chain rule from its derivatives ``of_blur`` and ``of_noise`` in the
+        two results of `row_noise`.
         """
         with torch.enable_grad():
             open_variance = (

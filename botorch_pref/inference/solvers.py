@@ -111,11 +111,12 @@ class _RowFactor(SitePosterior):
         return self._settled(values)[1]
 
     def _settled(self, shifts: Tensor) -> tuple[Tensor, Tensor]:
-        """Solves for forces ``(I + T C)^-1 s`` and movements ``Sigma s`` of rows.
+        """Solves for forces ``a = (I + T C)^-1 s`` and movements ``u = C a`` of rows.
 
-        Shifts ``s`` and results are ``batch_shape x m x k``. Where a site is more
-        precise than the prior the first formulas of the class are taken, else the
-        others: neither has a difference of large numbers.
+        Shifts ``s`` and results are ``batch_shape x m x k``. Of sites more precise than
+        the prior ``a = T^(1/2) B^-1 T^(-1/2) s`` and ``u = T^-1 (s - a)``, of others
+        ``a = s - T^(1/2) B^-1 T^(1/2) C s``: neither has a difference of large numbers,
+        and both hold for shifts of their own kind, so that they are mixed.
         """
         scale = self._scale.unsqueeze(-1)
         if not self._any_precise:
@@ -137,6 +138,7 @@ class _RowFactor(SitePosterior):
         its digits: of precise sites the ratio is a sum of squares, ``(B^-1)_ii``, from
         which the variance follows, of others the other way round.
         """
+        # Rows of T^(1/2) C or, where a site is precise, of the identity.
         columns = self._scaled.mT
         if self._any_precise:
             unit = torch.diag_embed(self._precise.to(columns))
@@ -422,6 +424,7 @@ class _PointFactor(SitePosterior):
         root = self._solver.sparse_root
         if root is None:
             return self._half.mT @ self._half
+        # The same by products with the root's non-zeros alone.
         return sparse_congruence(root, torch.cholesky_inverse(self._cholesky))
 
     def _points_times(self, values: Tensor) -> Tensor:

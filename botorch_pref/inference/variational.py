@@ -200,7 +200,10 @@ def last_step(
 
 
 def bound_problem(bound: Bound, mean: Tensor, covar: Tensor) -> BoundProblem:
-    """Makes the problem of utilities with prior ``K``, ``batch_shape x n x n``."""
+    """Makes the problem of utilities with a prior mean and covariance of points.
+
+    These are ``batch_shape x n`` and ``K``, ``batch_shape x n x n``.
+    """
     rows = bound.rows
 
     def coupled_step(c: Tensor, groups: SparseDesign, force: Tensor) -> Tensor:

@@ -147,11 +147,11 @@ class _Choices:
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Computes log probability, slopes in the lead, and shares of other items.
 
-        ``y`` are differences at nodes, ``batch_shape x L x N x k``, and ``variance``
-        that of the last one, the chosen item's, given the others, ``batch_shape x L``.
-        The first three are ``batch_shape x L x N``, derivatives in the chosen item's
-        lead included; the shares are the probabilities of others, but the first, among
-        all but the chosen one.
+        ``y`` are differences from the first other item at nodes, ``batch_shape x L x N
+        x k``, and ``variance`` that of the last one, the chosen item's, given the
+        others, ``batch_shape x L``. The first three, ``batch_shape x L x N``, are the
+        log probability and its derivatives in the lead: the last ``y`` less the
+        log-sum-exp of all others. The shares are the derivatives of that log-sum-exp.
         """
         rivals = y[..., :-1].masked_fill(self.absent.unsqueeze(-2), -torch.inf)
         rivals = pad(rivals, (1, 0))

@@ -152,7 +152,9 @@ class _Model(NamedTuple):
     def point(self, opposed: Tensor, moved: Tensor) -> _Weights:
         """Evaluates the log posterior of weights ``moved``, ``batch_shape x d``.
 
-        The prior pulls them by ``opposed``, which is ``eta`` times the weights.
+        The prior pulls them by ``opposed``, which is ``eta`` times the weights. The
+        ``pull`` is the gradient; features around the mean of their set under its
+        probabilities are what the curvature is made of.
         """
         log_p = self.log_probabilities(moved)
         log_likelihood = (self.counts * torch.where(self.chosen, log_p, 0.0)).sum(-1)
@@ -267,7 +269,10 @@ def laplace_weights(
         asymmetry = shift.square().sum((-2, -1))
 
     def surrogate() -> Tensor:
-        """Makes a form with the derivative of the evidence in ``precision``."""
+        """Makes a form with the derivative of the evidence in ``precision``.
+
+        `moved` is that of the mode, ``-S mode``, and `turn` the part of the curvature.
+        """
         moved = -(covariance @ mean.unsqueeze(-1))
         trace = covariance.diagonal(dim1=-2, dim2=-1).sum(-1)
         turn = (turned * (point.around @ moved).squeeze(-1)).sum(-1)

@@ -61,9 +61,10 @@ class SparseDesign:
         return SparseDesign(index, coefficients, self.num_points)
 
     def reindex(self, inverse: Tensor, num_points: int) -> SparseDesign:
-        """Returns the same rows over points that are counted once.
+        """Returns the same rows over other points, as over those that are distinct.
 
-        ``inverse``, ``batch_shape x n`` long, has the place of each point among these.
+        ``inverse``, ``batch_shape x n`` long, has the place of each point among the
+        ``num_points`` others.
         """
         if inverse.dim() == 1:
             return SparseDesign(inverse[self.indices], self.coefficients, num_points)

@@ -305,9 +305,10 @@ class BoxCopula:
     def __call__(self, s: Tensor) -> tuple[Tensor, Tensor]:
         """Computes the log ratio to ``N(0, C)`` at coordinates ``s``, and its gradient.
 
-        With ``y = (v - m) / sigma`` by the cavities and the residual ``r = v - A m`` by
-        the prior it is ``(y' y - r' prior^-1 r + s' (C^-1 - I) s) / 2``, without
-        constants.
+        With the boxed values ``v(s)``, ``y`` these in deviations from their cavities'
+        means, and ``r`` less their prior means, of covariance ``G``, the ratio is ``(y'
+        y - r' G^-1 r + s' (C^-1 - I) s) / 2``, without constants, ``num_chains x
+        batch_shape``.
         """
         y = self._standard(s)
         residual, force, pull = self._forces(s, y)

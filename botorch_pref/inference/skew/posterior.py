@@ -298,7 +298,8 @@ class SkewTangent:
         ``mean`` is the prior mean of the points, ``approximation`` is expectation
         propagation's solution, and ``result`` has the draws.
         """
-        # M_Gamma, then w_s - w_q, then the means mu_v of v and the fraction
+        # A' Gamma^-1 A of the prior covariance of v, weights of draws less that of the
+        # approximation, w_s - w_q, then its means mu_v of v and the fraction
         # (v_s - mu_v) / (1 - r tau) behind d tau, with r the noise of the rows.
         self._gaussian = q = GaussianTangent(mean, approximation)
         self._shared = result.factor.precision()

@@ -31,7 +31,10 @@ _FEWEST_STEPS = 4
 
 
 def _split(draws: Tensor) -> Tensor:
-    """Halves each chain to chains of their own; an odd middle step is left out."""
+    """Halves each chain to chains of their own; an odd middle step is left out.
+
+    So a chain that drifts counts as two that differ.
+    """
     if draws.dim() < 2 or draws.shape[0] < _FEWEST_STEPS:
         raise ValueError(
             "draws must be num_steps x num_chains x batch_shape with at least "
@@ -278,12 +281,13 @@ class _Coordinates:
 def _trajectory(
     coordinates: _Coordinates, start: _State, momentum: Tensor, angle: float, kicks: int
 ) -> tuple[_State, Tensor]:
-    """Moves by half a kick, rotation, (kick, rotation)..., half a kick.
+    """Moves along a Hamiltonian trajectory of ``kicks`` kicks and rotations.
 
-    It returns the end and the log acceptance, ``batch_shape x num_chains``: the change
-    of the log ratio less what kicks gained in kinetic energy. Rotations conserve the
-    Gaussian part of the energy, so only kicks are accounted. A rotation is three
-    shears.
+    The first and the last kick are halves, with a rotation between any two. ``angle``
+    is that of all rotations together. It returns the end, a proposal, and the log of
+    its acceptance probability, ``batch_shape x num_chains``: the change of the log
+    ratio less what kicks gained in kinetic energy. Rotations conserve the Gaussian part
+    of the energy, so only kicks are accounted. A rotation is three shears.
     """
     step = angle / kicks
     tangent, sine = math.tan(0.5 * step), math.sin(step)
