@@ -68,7 +68,8 @@ def feedback_blocks(
 def _told_rows(kind: AnswerKind, values: Values) -> list[tuple[str, Values]]:
     """Lists the rows of an answer that models take, each with its metric.
 
-    A tie of all options is several, and so is a ranking with shared places.
+    A tie of all options is several, see `tied_in_turn`. Of a ranking with shared places
+    they are the choices, duels and ties that `rankings_with_ties` makes of it.
     """
     if kind is TIE:
         return [(kind.metric, two) for two in tied_in_turn(values)]
@@ -111,7 +112,10 @@ def _counted(
     num_levels: int | None,
     counts: Mapping[Answered, int],
 ) -> Feedback:
-    """Returns answers of a kind, each with its count, or as often as it was given."""
+    """Returns answers of a kind in a container, with how often each was given.
+
+    Where the container has no counts, each answer is in it as often.
+    """
     block, times = kind.feedback(rows, num_levels), [counts.get(a, 1) for a, _ in rows]
     if max(times) == 1:
         return block

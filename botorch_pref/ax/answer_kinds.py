@@ -215,7 +215,7 @@ def _group(entry: Any) -> Sequence[Any]:
 
 
 def _ranks(ranking: Sequence[Any], options: ShownOptions) -> Values:
-    """Ranks options: 1 is the best; after two that share rank 1 comes rank 3."""
+    """Writes a ranking as ranks: 1 is the best; after two of rank 1 comes rank 3."""
     ranks: Values = {}
     for group in map(_group, ranking):
         ranks |= dict.fromkeys(group, float(len(ranks) + 1))
@@ -223,7 +223,7 @@ def _ranks(ranking: Sequence[Any], options: ShownOptions) -> Values:
 
 
 def _by_rank(values: Values, options: ShownOptions) -> list[Any]:
-    """Orders options by their ranks, with lists of those that share one."""
+    """Reads a ranking from what `_ranks` wrote, with lists of those that share one."""
     groups: dict[float, list[int]] = {}
     for place in sorted(values, key=values.__getitem__):
         groups.setdefault(values[place], []).append(place)
@@ -275,9 +275,10 @@ def _judged(judgements: Sequence[float | None], options: ShownOptions) -> Values
 
 
 def _sets(metric: str, groups: Groups, order: int, pair: bool = False) -> Tensor:
-    """Returns the datapoints of each trial, ``m x k``, padded with -1.
+    """Returns the datapoints of each trial, ``m x k``, for a container of feedback.
 
-    They are in the order of their values: rising (1), falling (-1), or as they are (0).
+    They are in the order of their values, rising (1), falling (-1), or as they are (0);
+    rows are padded with -1.
     """
     rows = []
     for (trial, _), values in groups:

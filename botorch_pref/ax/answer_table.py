@@ -451,7 +451,7 @@ def _design(
 
 
 def _number(text: str) -> int | float | None:
-    """Returns the number that a text says; integers keep digits that no float has."""
+    """Returns the number in a text, or None; integers keep digits that no float has."""
     number = number_of(text)
     with suppress(ValueError):
         return None if number is None else int(text)
@@ -479,7 +479,8 @@ def _circumstances(row: Mapping[Hashable, Any]) -> dict[str, Any]:
 def _time(cell: object) -> str | None:
     """Gives the time of a cell that `answer_table` wrote; None of others, such as days.
 
-    Nor of the calendar's first and last year, which not all time zones have whole.
+    By it, an answer that is read a second time is known. Times of the calendar's first
+    and last year, which not all time zones have whole, are None too.
     """
     with suppress(ValueError, OverflowError):
         if isinstance(cell, str):

@@ -158,8 +158,9 @@ def _best_probabilities(
 def _representatives(apart: Tensor, utilities: Tensor) -> Tensor:
     """Finds the place of the option that stands for each option and its near copies.
 
-    From the largest utility downwards, an option stands for all that do not `differ`
-    from it in ``apart``, ``n x c``, and are not stood for yet.
+    From the largest utility downwards, an option stands for all that people cannot tell
+    from it and that no option stands for yet. In ``apart``, ``n x c``, designs are in
+    smallest differences.
     """
     places = torch.full((len(apart),), -1)
     for i in utilities.argsort(descending=True, stable=True).tolist():

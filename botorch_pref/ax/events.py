@@ -215,7 +215,7 @@ class Event:
         return cast("str | None", self.what.get("rater"))
 
     def to_row(self) -> dict[str, Any]:
-        """Returns the event as a row of a table."""
+        """Returns the event as a row of the table `EVENTS`, and of a file."""
         return {
             "number": self.number,
             "question": self.question,
@@ -244,7 +244,11 @@ class Event:
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:
-        """Returns an event from its row."""
+        """Returns an event from its row, as a database or a file has it.
+
+        Raises:
+            StorageError: A value is of another type than it was written in.
+        """
         kinds = {"number": int, "question": int, "rater": str | None}
         if not all(isinstance(row[key], kinds.get(key, str)) for key in COLUMNS):
             raise StorageError(f"it is no event: {short_text(row)}")

@@ -147,7 +147,14 @@ def _tell_again(log: Log, event: Event) -> None:
 
 
 def save_to_ax(experiment: Experiment, place: str) -> None:
-    """Writes Ax's experiment to Ax's own storage, for Ax's tools to open."""
+    """Writes Ax's experiment to Ax's own storage, for Ax's tools to open.
+
+    A ``place`` that ends in ``.json`` is a file, which is replaced. Another one is an
+    SQLite file or the URL of a database, to which the experiment is added.
+
+    Raises:
+        StorageError: It cannot be written, or has an experiment of that name.
+    """
     with warnings.catch_warnings():
         # Ax's storage uses Ax's old names and types.
         warnings.simplefilter("ignore")

@@ -64,7 +64,13 @@ def parameter_configs(space: SearchSpace) -> list[ParameterConfig]:
 
 
 def _config(parameter: Parameter) -> ParameterConfig:
-    """Translates a parameter of Ax to its configuration."""
+    """Translates a parameter of Ax to what an experiment is created with here.
+
+    A fixed one is a choice of one value.
+
+    Raises:
+        ExperimentError: No experiment here has such a parameter.
+    """
     name, kind = parameter.name, _TYPES[parameter.parameter_type]
     if parameter.is_hierarchical:
         raise ExperimentError(
@@ -104,7 +110,10 @@ def _config(parameter: Parameter) -> ParameterConfig:
 
 
 def constraint_texts(space: SearchSpace) -> list[str]:
-    """Returns the linear constraints of a search space, as texts."""
+    """Returns the constraints of a search space as an experiment is created with them.
+
+    They are texts with all digits.
+    """
     return [
         LinearConstraint(limit.constraint_dict, limit.bound)._constraint_str
         for limit in space.parameter_constraints
@@ -142,7 +151,7 @@ def comparisons(experiment: Experiment) -> list[Comparison]:
 def uncompared_designs(
     experiment: Experiment, answered: Sequence[Comparison]
 ) -> list[Mapping[str, Any]]:
-    """Lists the designs of arms that no comparison is about, each once, in order."""
+    """Lists designs of arms that no comparison is about, to be asked about first."""
     compared = [design for pair in answered for design in pair]
     designs = [arm.parameters for arm in experiment.arms_by_name.values()]
     return [design for design in designs if design not in compared]

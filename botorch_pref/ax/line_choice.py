@@ -128,13 +128,13 @@ def _idle_lines(log: Log, lines: Sequence[Line]) -> list[Line]:
     Raises:
         ExperimentError: There is no line.
     """
-    stopless = [
+    asked_ends = [
         {option.name for option in question.options}
         for question in log.questions
         if question.has_no_stop or (question.is_line and question.pending)
     ]
     names = ({log.name_of(line.first), log.name_of(line.last)} for line in lines)
-    idle = [e for e, ends in zip(lines, names, strict=True) if ends not in stopless]
+    idle = [e for e, ends in zip(lines, names, strict=True) if ends not in asked_ends]
     if not lines:
         raise ExperimentError(
             "No parameter can move along a line: constraints or choices leave each of "

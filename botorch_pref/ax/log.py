@@ -105,7 +105,11 @@ class Log:
         return self.raters.get(name, len(self.raters))
 
     def known_rater(self, name: str) -> int:
-        """Returns the number of a rater who has answered, and is told from others."""
+        """Returns the number of a rater whose utility somebody asks for by name.
+
+        Raises:
+            ExperimentError: The rater has not answered, or answers of all are pooled.
+        """
         if self.settings.raters != SHARE:
             raise ExperimentError(
                 f"The answers of {self.name!r} are pooled: nothing is known of "
@@ -243,6 +247,7 @@ class Log:
 
     def _append_question(self, event: Event) -> None:
         """Adds a question to the log, with names for its new options."""
+        # How far the Sobol sequence was used: the next points follow.
         used = event.what.get("generated", {}).get("position", 0)
         self.position = max(self.position, used)
         options = []

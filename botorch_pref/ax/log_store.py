@@ -330,8 +330,12 @@ def _is_writable(path: Path, status: os.stat_result) -> bool:
 
 
 def _checked_path(name: str) -> Path:
-    """Returns the path of a file that can be there."""
-    # Of the folder of this moment.
+    """Returns the absolute path of a database, which may not be there yet.
+
+    Raises:
+        StorageError: There can be no file of this name, or it would be a JSON file.
+    """
+    # Of the folder of this moment, whatever the process changes to later.
     path = Path(name).absolute()
     try:
         with suppress(FileNotFoundError, NotADirectoryError):

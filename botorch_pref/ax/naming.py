@@ -86,7 +86,7 @@ def object_named(
     cls: Any = class_named(name, dict(classes), noun)
 
     def option(value: Any) -> Any:
-        """Makes objects of names in the values of options."""
+        """Makes a tensor of a list, and an object of a name; other values stay."""
         if isinstance(value, list):
             return torch.tensor(value, dtype=torch.float64)
         if not isinstance(value, str | Mapping):

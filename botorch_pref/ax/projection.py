@@ -168,6 +168,7 @@ class Projection:
         trial = self._experiment.trials.get(index)
         first_time, last = (_time(question.events[i]) for i in (0, -1))
         if trial is None:
+            # In the order of choice, as Ax has them; positions on display stand below.
             run = _run_of(question, [*map(self._arm, question.as_chosen)])
             trial = BatchTrial(self._experiment, generator_run=run, index=index)
             trial._time_created = first_time
@@ -212,12 +213,13 @@ class Projection:
         assert isinstance(trial, BatchTrial)
         if arm.name not in trial.arms_by_name:
             status = trial.status
+            # Ax adds arms to no trial that was run.
             trial._status = TrialStatus.CANDIDATE
             trial.add_arm(arm)
             trial._status = status
 
     def _arm(self, option: Option) -> Arm:
-        """Returns the arm of an option, made once: Ax's trials clone it."""
+        """Returns the arm of an option, made once, for it keeps its signature."""
         arm = self._arms.get(option.name)
         if arm is None:
             arm = SignedArm(option.parameters, option.name)
@@ -273,7 +275,10 @@ def _as_properties(events: Sequence[Event]) -> list[dict[str, Any]]:
 
 
 def _run_of(question: LoggedQuestion, arms: list[Arm]) -> GeneratorRun:
-    """Gives the run of the generator that chose the arms, as far as the log has it."""
+    """Gives the run of Ax's generator that chose the arms, as far as the log has it.
+
+    It is the inverse of `chosen_by`.
+    """
     content = question.content
     chosen_by, generated = content["chosen_by"], content.get("generated", {})
     position, repeats = generated.get("position"), content.get("repeats")
@@ -297,7 +302,7 @@ answers are kept apart, and by None of all others."""
 
 
 def answer_counts(experiment: Experiment, apart: bool | None = None) -> Counts:
-    """Counts of the answers that stand, by trial.
+    """Counts the answers that stand, by trial and rater, see `Counts`.
 
     Raters are kept ``apart`` by their numbers, by default as settings say. A trial that
     Ax's client has added has one answer.
@@ -325,6 +330,7 @@ def arms_and_raters(
 ) -> list[tuple[str, int | None]]:
     """Lists names of the arms that answers are about, with numbers of their raters.
 
+    These pairs are the datapoints of models, in this order.
     Each pair is there once, in the order of the names; the number is None where raters
     are not kept apart.
     """

@@ -90,6 +90,8 @@ class Question:
     def positions(self, limit: int) -> list[float]:
         """Lists positions of different designs from end to end, up to ``limit``.
 
+        A page's slider stops there.
+
         Raises:
             ExperimentError: The question is about no line.
         """
@@ -239,7 +241,10 @@ class KnownAnswers:
     def has(
         self, options: Sequence[Mapping[str, Any]], answer: Mapping[str, Any], time: str
     ) -> bool:
-        """Tells whether an answer is one of them, which is not found again then.
+        """Tells whether the log has an answer of a table, which is left out then.
+
+        What was found is not found again: of equal rows as many are left out as the log
+        has.
 
         Raises:
             ExperimentError: Another answer of its rater and time about these options

@@ -95,6 +95,7 @@ def rater_checks(log: Log) -> DataFrame | None:
     """
     checks: Counter[str] = Counter()
     alike: Counter[str] = Counter()
+    # The best options of each set, as a rater said last. Answers are in order of time.
     earlier: dict[tuple[str, frozenset[str]], set[str]] = {}
     for answer in reversed([*log.answers()]):
         question = log.questions[answer.question]

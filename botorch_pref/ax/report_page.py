@@ -287,7 +287,7 @@ def _effects(effects: DataFrame) -> str:
 
 
 def _table(table: DataFrame, kind: str = "options") -> str:
-    """Writes a table of HTML."""
+    """Writes a table as HTML, of a ``kind`` by which the page's style tells widths."""
     heads = "".join(f"<th>{_escaped(name)}</th>" for name in ("", *table.columns))
     rows = "".join(
         f"<tr><th>{_escaped(name)}</th>"

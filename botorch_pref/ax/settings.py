@@ -182,6 +182,7 @@ class Settings:
         there is no context.
         """
         names = {attribute.name for attribute in fields(cls)}
+        # Experiments from before they were there lack these.
         later = {"position_bias", "context"}
         try:
             if not isinstance(stored, dict) or {*stored} | later != names:
@@ -220,7 +221,7 @@ def new_experiment(
     """Makes Ax's experiment without questions, with a metric for each answer kind.
 
     The search space is checked first. Properties of the experiment have the settings
-    and the catalogue, from which models read them.
+    and the catalogue, which adapters read there.
     """
     if not is_text(name) or not name:
         raise argument_error("name", name, f"the experiment a name, {TEXT}")
@@ -249,6 +250,7 @@ def new_experiment(
         tracking_metrics=metrics,
         optimization_config=OptimizationConfig(objective),
     )
+    # So that Ax keeps no copy of the space with every run.
     experiment._properties[Keys.IMMUTABLE_SEARCH_SPACE_AND_OPT_CONF.value] = True
     if catalogue is not None:
         experiment._properties[CATALOGUE] = catalogue.to_property()

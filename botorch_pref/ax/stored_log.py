@@ -42,6 +42,7 @@ def one_at_a_time(function: Callable[P, T]) -> Callable[P, T]:
 
     @wraps(function)
     def in_turn(*args: P.args, **kwargs: P.kwargs) -> T:
+        # Reentrant: such functions call each other.
         with _TURN:
             return function(*args, **kwargs)
 
@@ -97,7 +98,7 @@ class StoredLog:
 
     @property
     def log(self) -> Log:
-        """The log, as it is stored."""
+        """The log, as it is stored: after a write that failed it is read again."""
         if not self._is_stored:
             try:
                 self._read_again()
@@ -110,7 +111,11 @@ class StoredLog:
 
     @property
     def projection(self) -> Projection:
-        """The log with Ax's experiment of it, which is up to date."""
+        """The log with Ax's experiment of it, which is up to date.
+
+        Raises:
+            ExperimentError: Somebody added trials to it. The next one is made anew.
+        """
         log = self.log
         try:
             self._projection.experiment()
@@ -164,7 +169,10 @@ class StoredLog:
             raise
 
     def _read_again(self) -> None:
-        """Reads what follows the log, or all of it if another one is stored."""
+        """Reads what follows the log, or all of it if another one is stored.
+
+        A write that failed may have been one that another process made impossible.
+        """
         assert self._store is not None
         log = self._log
         record, rows = self._store.read(log.name, len(log.events))

@@ -119,7 +119,10 @@ def _other_contexts(log: Log, adapter: PreferenceAdapter) -> dict[str, str]:
 
 
 def _counts(log: Log) -> dict[str, int]:
-    """Counts questions and answers of a log by what became of them."""
+    """Makes the rows of the summary that count questions and answers.
+
+    Sentences of the report look up what answers say by the names of these rows.
+    """
     questions, answers = log.questions, [*log.answers()]
     kinds: Counter[str] = Counter()
     for answer in answers:
@@ -191,9 +194,10 @@ def candidate_points(
 ) -> Tensor:
     """Makes points among which the best is sought, as a model takes them, ``n x d``.
 
-    There are up to `NUM_CANDIDATES` of the space, half of them around the best one
-    shown. Then come that one, the design with the largest posterior mean (``anywhere``)
-    and all that were judged and that constraints allow in the context.
+    There are `NUM_CANDIDATES` of the space, or as many as it has, half of them around
+    the best one shown, which is there too. Then come the design with the largest
+    posterior mean (``anywhere``) and all that were judged and that constraints allow in
+    the context.
     """
     log, best = projection.log, adapter.points_of([best_shown(adapter)])
     seed = question_choice.derived_seed(log.settings, len(log.questions))

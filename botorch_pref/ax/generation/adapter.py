@@ -183,7 +183,11 @@ class PreferenceAcquisition(Acquisition):
         return options, value, torch.ones(n, dtype=self.dtype)
 
     def _centres(self, space: DesignSpace) -> Tensor:
-        """Lists designs that may be the best, near which half of the starts are."""
+        """Lists designs that may be the best, near which half of a search starts.
+
+        They are ``n x d``, the reference or the incumbent first. What is not in the
+        space is left out, so that there may be none.
+        """
         best = self.reference
         if best is None:
             best = _reference(utility_model(self.acqf.model), space, incumbent)
@@ -323,7 +327,7 @@ class PreferenceAdapter(TorchAdapter):
         return [*place], [place[name] for name, _ in rows]
 
     def arm_in_context(self, arm: Arm) -> Arm:
-        """Returns an arm as it is in the context, under the same name."""
+        """Returns an arm as it would be in the context, under the same name."""
         if not self.context:
             return arm
         space = self._experiment.search_space
@@ -337,7 +341,8 @@ class PreferenceAdapter(TorchAdapter):
     ) -> FeedbackDataset:
         """Returns a part of ``get_training_data()`` as the model takes it.
 
-        See `feedback_dataset` of the counts of answers, and of raters kept apart.
+        Held-out answers are such parts, and those of raters with names. See
+        `feedback_dataset` of the counts of answers, and of raters kept apart.
         """
         transformed, _, _ = self._transform_inputs_for_cv(experiment_data, [])
         return feedback_dataset(
@@ -347,6 +352,7 @@ class PreferenceAdapter(TorchAdapter):
     def model_of(self, dataset: FeedbackDataset) -> Model:
         """Returns the adapter's model, fitted from scratch to what `dataset_of` gave.
 
+        Cross-validation fits one a fold; the adapter's own stays as it is.
         It is a model of ``dataset.points``, of all raters where they share.
         """
         generator = self._botorch_generator
@@ -428,7 +434,7 @@ class PreferenceAdapter(TorchAdapter):
         return [self.arms[place] for place in places]
 
     def designs_of(self, points: Tensor) -> list[TParameterization]:
-        """Makes designs of points, ``N x d``: the inverse of `points_of`."""
+        """Makes designs of points, ``N x d``, rounded as people are shown them."""
         designs = self._array_to_observation_features(points.numpy(), None)
         for transform in reversed([*self.transforms.values()]):
             designs = transform.untransform_observation_features(designs)

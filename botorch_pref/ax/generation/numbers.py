@@ -203,10 +203,11 @@ class PlacesInOrder(_MovedConstraints, OrderedChoiceToIntegerRange):
     """
 
     def _start_and_unit(self, name: str, weight: float) -> tuple[float, float]:
-        """Finds a line of places beside the values, on the side that constrains less.
+        """Finds ``start`` and ``unit``: ``start + unit * place`` is near the value.
 
-        At no place is the line above the value, or below it with a negative weight: no
-        design that the constraint of values allows is lost.
+        Where steps between values are not even, it is nowhere above the value, or below
+        it with a negative weight: the constraint of places allows all designs that the
+        one of values allows. What is no ordered choice stays.
         """
         if name not in self.encoded_parameters:
             return 0.0, 1.0
@@ -225,7 +226,10 @@ class UnitNumbers(_MovedConstraints, UnitX):
 
 
 def _transforms(integers: type[Transform]) -> list[type[Transform]]:
-    """Lists the transforms of Ax with ours in place of some."""
+    """Lists the transforms of designs to points, Ax's with ours in place of some.
+
+    ``integers`` is the one of whole numbers, in which points to be spread differ.
+    """
     removed, *encoders = Cont_X_trans
     ours: dict[type[Transform], type[Transform]] = {
         OrderedChoiceToIntegerRange: PlacesInOrder,

@@ -232,7 +232,10 @@ def spread_run(
 def fitted_sobol_spec(
     experiment: Experiment, settings: Settings, position: int
 ) -> GeneratorSpec:
-    """Fits the Sobol sequence of an experiment from a position onwards."""
+    """Makes the Sobol sequence of an experiment from a position onwards, to be drawn.
+
+    The same position gives the same points.
+    """
     spec = sobol_spec(settings, position)
     # It needs the search space and nothing else.
     names = (Keys.IMMUTABLE_SEARCH_SPACE_AND_OPT_CONF.value, CATALOGUE)
@@ -322,7 +325,10 @@ duels where inputs are many, and as much elsewhere in half the questions
 
 
 def has_designs_to_choose(log: Log, number: int) -> bool:
-    """Tells whether a person can tell so many designs apart, in one context."""
+    """Tells whether a person can tell so many designs apart, in one context.
+
+    The page refuses questions of more options, and `usual_size` asks it too.
+    """
     settings = log.settings
     return has_designs(
         log.space,

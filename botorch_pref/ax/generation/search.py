@@ -111,6 +111,8 @@ def _table(
 ) -> tuple[list[int], Tensor]:
     """Makes the features of ``v`` values of one parameter, and finds their columns.
 
+    Ax's transforms make them, as those of the designs that the model knows.
+
     Returns:
         The ``c`` columns, in order, and the features in them, ``v x c``.
     """

@@ -90,6 +90,8 @@ class LinearConstraint(ParameterConstraint):
     def without_fixed(self, parameters: Sequence[Parameter]) -> Self | None:
         """Makes the constraint of parameters that vary; None if all designs satisfy it.
 
+        Ax takes none about a fixed parameter, whose term moves to the bound.
+
         Raises:
             ExperimentError: It is about nothing that varies, and does not hold; or
                 about a text.
@@ -373,7 +375,10 @@ def _checked_size(argument: str, value: Any) -> float:
 
 
 def check_coefficients(space: SearchSpace) -> None:
-    """Checks that the numbers of constraints and of derived parameters are finite."""
+    """Checks that one can calculate with the numbers that a space is defined by.
+
+    They are those of constraints and of derived parameters, of which texts are made.
+    """
     for constraint in space.parameter_constraints:
         for number in (*constraint.constraint_dict.values(), constraint.bound):
             _checked_size(f"the constraint {shown_constraint(constraint)}", number)

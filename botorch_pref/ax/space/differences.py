@@ -124,6 +124,7 @@ def features(
     names = [*column_widths(space, 0.0)]
     columns_of_designs = shares(space, designs)
     choices = torch.tensor([OH_PARAM_INFIX in name for name in names])
+    # A choice that was made has a positive number there.
     columns_of_designs = torch.where(
         choices, (columns_of_designs > 0).double(), columns_of_designs
     )
@@ -154,7 +155,8 @@ def has_designs(
 ) -> bool:
     """Tells whether there are so many designs that a person can tell apart.
 
-    Those that differ in ``fixed`` parameters alone are one.
+    The size of questions depends on it. Designs that differ in ``fixed`` parameters
+    alone are one, and each row of a catalogue is one.
 
     Of up to 10,000 designs each is tried against the constraints, which are taken to
     leave enough of more.
@@ -227,7 +229,11 @@ def all_values(parameter: Parameter) -> Sequence[Any]:
 def column_widths(
     space: SearchSpace, smallest_difference: SmallestDifference
 ) -> dict[str, float]:
-    """Makes smallest differences of the columns of `shares`, by names of features."""
+    """Makes smallest differences of the columns of `shares`, by names of features.
+
+    They are shares of ranges too, and never 0, for differences are divided by them. The
+    order is that of the columns.
+    """
     widths: dict[str, float] = {}
     for name, parameter in space.tunable_parameters.items():
         width = max(_width(parameter, smallest_difference), _FINEST)

@@ -113,7 +113,10 @@ def complete(space: SearchSpace, values: Mapping[str, Any]) -> TParameterization
 
 
 def _between(parameter: Parameter, first: Any, last: Any, share: float) -> Any:
-    """Returns the value at a share of the way between two, as Ax has its type."""
+    """Returns the value at a share of the way between two, as Ax has its type.
+
+    The way is even on the parameter's scale: in logarithms, or in places of a choice.
+    """
     if isinstance(parameter, ChoiceParameter):
         start, end = map(parameter.values.index, (first, last))
         return parameter.values[round(start + share * (end - start))]

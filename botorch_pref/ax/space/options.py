@@ -378,7 +378,7 @@ _MOST_NAMED = 10
 
 
 def allowed(parameter: Parameter) -> str:
-    """Returns the values that a parameter can have, in plain words."""
+    """Writes the values that a parameter can have for a message, in plain words."""
     if isinstance(parameter, RangeParameter):
         unit = "whole " if parameter.parameter_type is ParameterType.INT else ""
         return f"a {unit}number from {parameter.lower:g} to {parameter.upper:g}"
