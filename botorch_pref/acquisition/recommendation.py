@@ -106,8 +106,8 @@ def recommend(
             satisfies the arguments.
 
     Warns:
-        InputDataWarning: Every observed point is beyond the bounds of some column, as
-            where points are in the unit cube and bounds are not.
+        InputDataWarning: All observed points are below the bounds of some column, or
+            above, as where points are in the unit cube and bounds are not.
     """
     check_unbatched(model)
     best_point = champion(model)
