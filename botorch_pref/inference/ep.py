@@ -510,7 +510,8 @@ class ExpectationPropagation(Engine):
     ) -> tuple[EPState, int]:
         """Iterates from a start to the state in which moments agree; counts sweeps.
 
-        Where answers are few, quick sweeps go first.
+        Where answers are few, quick sweeps go first. They only say where the others
+        start, so that an error in them costs sweeps and no digits.
         """
         search = partial(
             fixed_point,

@@ -202,9 +202,10 @@ def laplace_derivatives(
 ) -> OfScales:
     r"""Differentiates Laplace's evidence twice, in the logs of the kernel's scales.
 
-    With the derivatives :math:`C_i` of the covariance ``C`` of rows, :math:`S = (I + C
-    T)^{-1}`, the posterior covariance :math:`\Sigma`, :math:`b_i = S C_i a` and
-    :math:`v_i = \mathrm{diag}(S C_i S')`, with the third and fourth derivatives
+    With the derivatives :math:`C_i` of the prior covariance ``C`` of rows, the site
+    precisions ``T``, the forces ``a``, :math:`S = (I + C T)^{-1}`, :math:`W = T S`, the
+    posterior covariance :math:`\Sigma = S C`, :math:`b_i = S C_i a` and :math:`v_i =
+    \mathrm{diag}(S C_i S')`, with the third and fourth derivatives
     :math:`l_3, l_4` of log probabilities, :math:`s = \frac12 \mathrm{diag}(\Sigma)
     \circ l_3` and :math:`q = S' s` the evidence has the first derivatives
     :math:`\frac12 \langle a a' + 2 q a' - W, C_i \rangle`. The mode moves by ``b``, so

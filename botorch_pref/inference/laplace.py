@@ -275,8 +275,9 @@ def _surrogate(
 ) -> Tensor:
     r"""Makes a form with the evidence's gradient, the mode's own motion included.
 
-    These are equations 5.22 to 5.24 of Rasmussen and Williams (2006). With the
-    posterior covariance :math:`\Sigma` of rows, :math:`s_i = \frac12 \Sigma_{ii}
+    These are equations 5.22 to 5.24 of Rasmussen and Williams (2006). With the prior
+    covariance ``C`` and the posterior covariance :math:`\Sigma` of rows, the site
+    precisions ``T``, :math:`W = (C + T^{-1})^{-1}`, :math:`s_i = \frac12 \Sigma_{ii}
     \partial^3 \log p_i`, the derivative of :math:`-\frac12 \log |B|` in the mode ``z``,
     and :math:`q = A' (I - W C) s`, it is the :func:`.prior_form` and
 

@@ -642,7 +642,10 @@ class PointSolver(SiteSolver):
 
     @cached_property
     def _has_large_triangle(self) -> bool:
-        """Whether the root is one that LAPACK takes, of more than a few points."""
+        """Whether the root is one that LAPACK takes, of more than a few points.
+
+        That of a singular prior comes from eigenvectors, and is not triangular.
+        """
         root = self.root
         is_plain = root.dtype == torch.float64 and root.device.type == "cpu"
         is_large = root.dim() == 2 and len(root) >= self.lapack_points

@@ -355,7 +355,11 @@ class SparseTangent:
     def _precision_change(
         self, covar: Tensor, cross: Tensor, tau: Tensor, noise: NoiseBlocks | None
     ) -> Tensor:
-        """Computes ``d(P' M P)``: by ``dP`` and ``dC``, by the sites, by the noise."""
+        """Computes ``d(P' M P)``: by ``dP`` and ``dC``, by the sites, by the noise.
+
+        ``covar``, ``cross`` and ``tau`` are the changes ``dK_ZZ``, ``dK_XZ`` and that
+        of site precisions, and ``noise`` has that of shared noise: all zero in value.
+        """
         root, precision = self._fixed.solver.root, self._precision
         cross_precision = self._of_cross
         # dP' M P, and the first part of -P' M dC M P; their transposes follow.

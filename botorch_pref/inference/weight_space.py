@@ -310,7 +310,8 @@ def _weight_problem(bound: Bound, features: Tensor, eta: Tensor) -> BoundProblem
     def coupled_step(c: Tensor, groups: SparseDesign, force: Tensor) -> Tensor:
         """Moves the means of rows by Newton's step; see `CoupledStep`.
 
-        It solves for the ``d`` weights of features, with a curvature of centred ones.
+        Weights of features ``F`` move by ``(I + G)^-1 F' A' force``, where ``G`` is
+        ``F' A' diag(c) A F - (V F)' V F`` with ``V`` the groups and centred features.
         """
         v = groups.apply_matrix(around.features)
         pulled = around.pulled(c, ConditionedNoise(None, c))

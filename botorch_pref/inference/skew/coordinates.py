@@ -221,7 +221,7 @@ class BoxCopula:
         self._mean, self._scale = cavity
         self._prior, prior_root = prior
         self._precision = torch.cholesky_inverse(prior_root)
-        # Of the two Gaussians of s: it is 1 in that of the rows one by one.
+        # Beside the precision of independent s, which the density in s has already.
         self._excess = torch.cholesky_inverse(root)
         self._excess.diagonal(dim1=-2, dim2=-1).sub_(1.0)
         low, high = ((end - self._mean) / self._scale for end in box)

@@ -267,8 +267,10 @@ class _Coordinates:
     def _as_force(self, gradient: Tensor) -> tuple[Tensor, Tensor]:
         """Turns a gradient in rows to covector and force in the coordinates.
 
-        The gradient comes chains first, and the results have them behind the batch. In
-        whitened coordinates both are one tensor, which `_choose` relies on.
+        The covector is the gradient in the coordinates, and the force is it times their
+        covariance. The gradient comes chains first, and the results have them behind
+        the batch. In whitened coordinates both are one tensor, which `_choose` relies
+        on.
         """
         if gradient.dim() > 2:
             gradient = gradient.movedim(0, -2)
