@@ -148,7 +148,10 @@ def _with_row_name(row_name: str, check: Callable[[Any], T], argument: Any) -> T
 
 
 def _once_each(check: Callable[[Any], T]) -> Callable[[Any], T]:
-    """Makes a check that runs once for equal cells: many rows are about few designs."""
+    """Makes a check that runs once for equal cells: many rows are about few designs.
+
+    They share its result, which must not be changed. An error is not remembered.
+    """
     checked: dict[object, T] = {}
 
     def result(argument: Any) -> T:

@@ -304,8 +304,8 @@ answers are kept apart, and by None of all others."""
 def answer_counts(experiment: Experiment, apart: bool | None = None) -> Counts:
     """Counts the answers that stand, by trial and rater, see `Counts`.
 
-    Raters are kept ``apart`` by their numbers, by default as settings say. A trial that
-    Ax's client has added has one answer.
+    Raters are kept ``apart`` by their numbers, by default as settings say. A trial
+    without an answer has the count 1 too, and so has one that Ax's client has added.
     """
     if apart is None:
         apart = Settings.from_experiment(experiment).raters == SHARE

@@ -178,6 +178,7 @@ def next_run(
     num_parameters = len(experiment.search_space.tunable_parameters) - len(context)
     spec = model_spec(settings, None, rater, size, num_parameters)
     spec.fit(experiment)
+    # With the options that the specification has, which these replace.
     of_search = {
         "model_gen_options": dict(spec.generator_gen_kwargs["model_gen_options"])
     }
@@ -222,6 +223,7 @@ def spread_run(
         arms.setdefault(arm.signature, arm)
         if len(arms) == size:
             break
+    # The last run says how far the sequence was used.
     return GeneratorRun(
         [*arms.values()],
         generator_key=run._generator_key,

@@ -136,7 +136,10 @@ def in_smallest_differences(
     smallest_difference: SmallestDifference,
     designs: Sequence[TParameterization],
 ) -> Tensor:
-    """Makes `shares` in smallest differences: nobody tells less than 1 apart."""
+    """Returns designs in units of smallest differences, ``N x c``, see `shares`.
+
+    Nobody can tell two apart whose distance is below 1, see `differ`.
+    """
     widths = [*column_widths(space, smallest_difference).values()]
     return shares(space, designs) / torch.tensor(widths, dtype=torch.float64)
 

@@ -204,7 +204,11 @@ def _ids(index: Index) -> list[str]:
 
 
 def _python_values(column: Series, ids: list[str]) -> list[Any]:
-    """Returns the values of a column as Python has them, all of one type."""
+    """Returns the values of a catalogue's column as Python has them, all of one type.
+
+    Raises:
+        ExperimentError: One is missing or not finite, or types differ.
+    """
     values, name = column.tolist(), column.name
     if types.is_float_dtype(column):
         values = [value if is_missing(value) else float(value) for value in values]
