@@ -584,11 +584,11 @@ class ExpectationPropagation(Engine):
 
     @torch.no_grad()
     def initial_sites(self, factors: Factors, moments: Moments | None = None) -> Sites:
-        """See base class: as each answer by itself would make them.
+        """Makes initial sites of further answers, as each by itself would make its own.
 
         From there instead of from empty sites the sweeps end one to ten earlier: an
         empty site's first step is the only one at first, and the reactions to it look
-        as if it had been too long.
+        as if it had been too long. Without ``moments`` they are empty all the same.
         """
         if moments is None:
             return super().initial_sites(factors)
