@@ -73,12 +73,27 @@ def test_the_model_is_that_of_its_parts_in_any_units() -> None:
             Rankings(torch.tensor([[0, 1, 2]])),
             Comparisons(torch.tensor([[4, 5], [6, 7]])),
         ],
-        [Ratings(torch.tensor([0, 1]), torch.tensor([0.2, 0.7]).double())],
+        [
+            Rankings(torch.tensor([[0, 1, 2]])),
+            Comparisons(torch.tensor([[4, 5]]), ties=torch.tensor([[6, 7]])),
+        ],
     ],
 )
-def test_duels_beside_other_answers_have_the_noise_of_these(feedback: list) -> None:
+def test_rankings_share_a_learned_noise_with_duels(feedback: list) -> None:
     model = default_model(designs(8), feedback)
     likelihood = model.likelihood_of(Comparisons)
+    assert type(likelihood) is PairwiseProbitLikelihood
+    assert model.likelihood_of(Rankings) is likelihood
+    prior = LapsingProbitLikelihood.default_for(None).noise_prior
+    assert likelihood.noise_prior.loc == prior.loc
+    assert likelihood.noise_prior.scale == prior.scale
+    noise = float(likelihood.noise.detach())
+    assert noise != 1.0, "the fit left the noise where it began"
+
+
+def test_duels_beside_ratings_have_the_default_noise_of_models() -> None:
+    ratings = Ratings(torch.tensor([0, 1]), torch.tensor([0.2, 0.7]).double())
+    likelihood = default_model(designs(8), ratings).likelihood_of(Comparisons)
     assert type(likelihood) is PairwiseProbitLikelihood
     assert float(likelihood.noise.detach()) == 1.0
 

@@ -87,16 +87,21 @@ def test_four_options_are_better_than_random_ones(model: EPPreferenceGP) -> None
 def test_two_options_are_the_best_pair(
     model: EPPreferenceGP, goal: Any, rule: Any
 ) -> None:
-    """As good as the best of a fine grid, which shares no search with it."""
-    question = next_question(model, UNITS, 2, goal=goal)
-    assert question.acquisition == rule.__name__
+    """As good as the best of a fine grid, which shares no search with it.
+
+    A climb may end on a lower hump: at most a twentieth lower, and not at every seed.
+    """
+    questions = [next_question(model, UNITS, 2, goal=goal, seed=n) for n in range(3)]
+    assert {question.acquisition for question in questions} == {rule.__name__}
     side = torch.linspace(0, 1, 13).double()
     grid = in_units(torch.cartesian_prod(side, side))
     pairs = grid[torch.tensor([*combinations(range(len(grid)), 2)])]
     value = DistinctOptions(rule(model))
     with torch.no_grad():
         best = max(float(value(part).max()) for part in pairs.split(2_000))
-        assert float(value(question.options)) >= best
+        values = [float(value(question.options)) for question in questions]
+    assert max(values) >= best, f"{values} beside {best} of the grid"
+    assert min(values) >= 0.95 * best, f"{values} beside {best} of the grid"
 
 
 @pytest.mark.parametrize("size", [3, 4])

@@ -243,6 +243,12 @@ class DesignSpace:
         projected[..., varying] = X[..., varying]
         return projected
 
+    def rounded_into_bounds(self, X: Tensor) -> Tensor:
+        """Moves numbers that rounding left beyond their bounds to these, in copies."""
+        moved = X.clone()
+        moved[..., self.columns] = X[..., self.columns].clamp(*self.bounds)
+        return moved
+
     def allows(self, X: Tensor) -> Tensor:
         """Tells whether designs are of this space, ``...`` of ``... x d``."""
         Z = self.coordinates(X)

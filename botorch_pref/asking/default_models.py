@@ -24,6 +24,7 @@ from botorch_pref.likelihoods import (
     BetaRatingLikelihood,
     LapsingProbitLikelihood,
     PairwiseBetaLikelihood,
+    PairwiseProbitLikelihood,
 )
 from botorch_pref.likelihoods.protocol import PreferenceLikelihood
 from botorch_pref.models import (
@@ -49,10 +50,11 @@ def likelihoods_of_people(
 ) -> dict[type[Feedback], PreferenceLikelihood[Any]]:
     """Chooses likelihoods of a person's answers that models do not take by themselves.
 
-    Duels alone teach how precise a person is, and she may lapse; choices and rankings
-    share one fixed noise with duels, which models have by default. Who rates, or says
-    how much better, does not repeat herself: the precision of her scale has the prior
-    Gamma(2, 0.05), most probably 20, an error of a ninth of the scale in its middle.
+    How precise a person is has a prior among people, and her answers teach it. Duels,
+    choices and rankings share one noise. Who answers duels alone may also lapse. Who
+    rates, or says how much better, does not repeat herself: the precision of her scale
+    has the prior Gamma(2, 0.05), most probably 20, an error of a ninth of the scale in
+    its middle.
 
     Args:
         feedback: All answers, at most one container of a kind.
@@ -64,13 +66,17 @@ def likelihoods_of_people(
     likelihoods: dict[type[Feedback], PreferenceLikelihood[Any]] = {}
     if not blocks.keys() & {Comparisons, Choices, Rankings}:
         # The questions to come are duels.
-        duels = model_class.default_likelihoods[Comparisons].default_for(None)
-        likelihoods[Comparisons] = duels
+        to_come = model_class.default_likelihoods[Comparisons].default_for(None)
+        likelihoods[Comparisons] = to_come
     if chosen or model_class is not EPPreferenceGP:
         return likelihoods
-    if Comparisons in blocks and not blocks.keys() & {Choices, Rankings}:
-        duels = LapsingProbitLikelihood.default_for(blocks[Comparisons], blocks)
-        likelihoods[Comparisons] = duels
+    duels = blocks.get(Comparisons)
+    if blocks.keys() & {Choices, Rankings}:
+        shared = PairwiseProbitLikelihood.default_for(duels, blocks).learn_noise()
+        likelihoods[Comparisons] = shared
+    elif duels is not None:
+        lapsing = LapsingProbitLikelihood.default_for(duels, blocks)
+        likelihoods[Comparisons] = lapsing
     precision = GammaPrior(2.0, 0.05)
     if Ratings in blocks:
         likelihoods[Ratings] = BetaRatingLikelihood(precision_prior=precision)
@@ -90,7 +96,7 @@ def default_model(
     """Fits the model that the library recommends for a person's answers.
 
     Expectation propagation under a `DuelKernel`, which expects a sum of functions of
-    few inputs. Of duels alone it learns how precise the person is, and allows for
+    few inputs. It learns how precise the person is, and of duels alone it allows for
     lapses (`LapsingProbitLikelihood`). Questions take it as it is; findings average
     over all hyper-parameters that explain the answers (`plausible_models`), because the
     most probable ones are surer than the answers are.

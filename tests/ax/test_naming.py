@@ -228,24 +228,25 @@ RATED = Ratings(PAIR[0], torch.tensor([0.2, 0.7]))
 
 
 @in_turn(
-    ("model", "feedback", "options", "expected"),
+    ("model", "feedback", "options", "expected", "is_learned"),
     [
-        (EPPreferenceGP, [DUELS], {}, LapsingProbitLikelihood),
-        (EPPreferenceGP, [DUELS, RATED], {}, LapsingProbitLikelihood),
+        (EPPreferenceGP, [DUELS], {}, LapsingProbitLikelihood, True),
+        (EPPreferenceGP, [DUELS, RATED], {}, LapsingProbitLikelihood, True),
         # Choices share the noise of duels, which does not lapse then.
-        (EPPreferenceGP, [DUELS, CHOICES], {}, PairwiseProbitLikelihood),
-        (EPPreferenceGP, [RATED], {}, PairwiseProbitLikelihood),
-        (SkewPreferenceGP, [DUELS], {}, PairwiseProbitLikelihood),
+        (EPPreferenceGP, [DUELS, CHOICES], {}, PairwiseProbitLikelihood, True),
+        (EPPreferenceGP, [RATED], {}, PairwiseProbitLikelihood, False),
+        (SkewPreferenceGP, [DUELS], {}, PairwiseProbitLikelihood, False),
         (
             EPPreferenceGP,
             [DUELS],
             {"likelihood": "PairwiseLogitLikelihood"},
             PairwiseLogitLikelihood,
+            False,
         ),
     ],
 )
 def test_the_likelihood_of_duels_follows_from_what_was_answered(
-    model, feedback, options, expected
+    model, feedback, options, expected, is_learned
 ) -> None:
     dataset = FeedbackDataset(
         X, feedback, feature_names=[*"abc"], outcome_names=["utility"]
@@ -254,7 +255,7 @@ def test_the_likelihood_of_duels_follows_from_what_was_answered(
     assert type(fitted.likelihoods["Comparisons"]) is expected
     parameters = fitted.likelihoods["Comparisons"].parameters()
     learned = any(parameter.requires_grad for parameter in parameters)
-    assert learned == (expected is LapsingProbitLikelihood)
+    assert learned == is_learned
 
 
 @in_turn(
