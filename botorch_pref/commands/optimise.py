@@ -108,6 +108,7 @@ def _advice(problem: Problem, latest: RankedQuestion) -> str:
         recommended=best,
         shown=observed_points(model),
         bounds=cube if problem.is_cube else None,
+        # The model of a run is always one of EP; only its type does not say so.
         plausible=plausible_models(model) if isinstance(model, EPPreferenceGP) else (),
     )
     return in_words(advice)

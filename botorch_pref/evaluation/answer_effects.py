@@ -54,7 +54,7 @@ def position_bias(model: Any, level: float) -> PositionBias:
     with torch.no_grad():
         ends = torch.cat(central_interval(model.covariate_posterior(), level))
         # Parameters of an ensemble come last.
-        share = share_of_equals(ends.unsqueeze(-1), win_probability(model))
+        share = win_share(ends.unsqueeze(-1), win_probability(model))
     shares = share.reshape(3, -1).mean(-1)
     return PositionBias(tuple(ends.tolist()), tuple(shares.tolist()))
 
@@ -65,8 +65,8 @@ def win_probability(model: Any) -> WinProbability:
     return lambda ahead: link.win_probability(ahead, torch.zeros_like(ahead))
 
 
-def share_of_equals(ahead: Tensor, won: WinProbability) -> Tensor:
-    """Computes the share of duels, without ties, that an item wins which is ahead."""
+def win_share(ahead: Tensor, won: WinProbability) -> Tensor:
+    """Computes the share of the duels that are no ties which an item ahead wins."""
     return won(ahead) / (won(ahead) + won(-ahead))
 
 
@@ -90,7 +90,7 @@ def effect_table(
     """
     ends = torch.stack([mean, mean - half, mean + half])
     with torch.no_grad():
-        shares = share_of_equals(ends, won)
+        shares = win_share(ends, won)
     columns = dict(zip(("utility", "lower", "upper"), ends, strict=True))
     columns |= dict(zip(("share", "share_lower", "share_upper"), shares, strict=True))
     return table_of(columns, [*names])

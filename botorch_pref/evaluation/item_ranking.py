@@ -32,10 +32,10 @@ from botorch_pref.evaluation.answer_effects import (
     PositionBias,
     effect_table,
     home_bias,
-    share_of_equals,
     standardised,
     typical_controls,
     win_probability,
+    win_share,
 )
 from botorch_pref.evaluation.item_models import (
     RankingModel,
@@ -289,9 +289,10 @@ class ItemRanking:
     def _chances(
         self, points: Tensor, pairs: Tensor, covariates: Tensor | None
     ) -> Tensor:
-        """Computes the probabilities that winners win, ties left out, ``m``.
+        """Computes the probabilities that winners win, ``m``, for `contradictions`.
 
-        They are those at the posterior means of utilities and of weights of covariates.
+        They are those of answers that are no ties, at the posterior means of utilities
+        and of weights of covariates.
         """
         compared, places = pairs.unique(return_inverse=True)
         utilities = self._means(points[compared])[places]
@@ -299,7 +300,7 @@ class ItemRanking:
         if covariates is not None:
             posterior: Any = self.model.covariate_posterior()
             ahead = ahead + covariates @ posterior.mean.squeeze(-1)
-        return share_of_equals(ahead, win_probability(self.model))
+        return win_share(ahead, win_probability(self.model))
 
     def _means(self, points: Tensor) -> Tensor:
         """Computes posterior means of utilities at points, ``n``, rater by rater.

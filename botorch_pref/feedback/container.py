@@ -436,8 +436,10 @@ class Feedback(ABC):
     def _joined(self, name: str, first: Any, second: Any) -> Any:
         """Joins a field of two blocks, answers behind each other.
 
-        Where one block lacks it, the other's is all. What is no tensor, as the number
-        of levels, has to be the same in both.
+        A block without ties, say, lacks their fields: those of the other are all then.
+        Of counts and covariates that only one block had, `followed_by` has made those
+        of the other. What is no tensor, as the number of levels, has to be the same in
+        both.
         """
         if first is None or second is None:
             return second if first is None else first

@@ -651,7 +651,9 @@ class SolutionCache(Generic[SolutionT]):
     def terms_at(self, prior: UtilityPrior) -> PosteriorTerms:
         """Returns the solution's terms with derivatives in the prior and its points.
 
-        Their values are those of the solution. They are recorded anew each time, at the
+        Predictions take them where the datapoints want gradients, as look-ahead does;
+        fits do not. Their values are those of the solution, since changes are zero in
+        value and have derivatives only. They are recorded anew each time, at the
         cost of no solution: nothing that is cached has a graph, and every call can be
         differentiated once.
         """

@@ -81,8 +81,10 @@ def _shapes(t: Tensor, precision: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 def beta_value(y: Tensor, precision: Tensor, t: Tensor) -> Tensor:
     """Computes the log density of answers ``y`` in (0, 1) at the standardised ``t``.
 
-    It is that of ``Beta(y; nu Phi(t), nu Phi(-t))`` with the precision ``nu``, in terms
-    of which only the logs of ``Phi`` are singular, where a shape is nearly zero.
+    It is that of ``Beta(y; a, b)``, ``a = nu Phi(t)`` and ``b = nu Phi(-t)``, with the
+    precision ``nu``. Where a shape is nearly zero, its log gamma has a pole. So those
+    of ``1 + a`` and ``1 + b`` are taken, and ``log a`` and ``log b`` added, by the logs
+    of ``Phi``, which are exact in the tails.
     """
     a1, b1, _ = _shapes(t, precision)
     regular = (a1 - 2) * y.log() + (b1 - 2) * torch.log1p(-y)

@@ -308,8 +308,8 @@ class SparsePreferenceGP(PreferenceGP):
     def num_data(self) -> int:
         """The number of inducing points, by which the loss of a fit is divided.
 
-        Processes that share answers have the same, and so the same loss. Without
-        inducing points, where every point is seen, it is the number of other models.
+        Processes that share answers have the same, and so the same loss. Where every
+        point is seen there are no inducing points, and the base class says the number.
         """
         return super().num_data if self.inducing_points is None else self.num_inducing
 

@@ -460,7 +460,7 @@ class DuelKernel(ScaleKernel):
     .. math:: -\frac{(\log s - \log v)^2}{2 \lambda^2}, \qquad
         v = \frac{6 \, m}{\max(d, 6)} .
 
-    From six features on the mode :math:`v` falls, because noise is a share of the range
+    Beyond six features the mode :math:`v` falls, because noise is a share of the range
     of the utility to a person: that of a sum of :math:`d` parts is :math:`d` times the
     range of one, and its variance only :math:`d` times the variance. Duels of points
     that each meet once say nothing about :math:`v`, and with 10 in 20 dimensions the
@@ -496,7 +496,7 @@ class DuelKernel(ScaleKernel):
     ) -> None:
         """Makes the relevance kernel, and the output scale's prior around its mode.
 
-        The mode falls from six features on; the output scale starts at it.
+        Beyond six features the mode falls; the output scale starts at it.
         """
         _check_positive(outputscale=outputscale, outputscale_spread=outputscale_spread)
         batch = torch.Size() if batch_shape is None else batch_shape
