@@ -85,6 +85,11 @@ class LineChoices(Feedback):
         self._check_one_a_row("chosen", "lines")
         if self.points is not None:
             check_index_tensor("LineChoices.points", self.points, width=_NUM_POSITIONS)
+            if self.points.shape[-2] != self.lines.shape[-2]:
+                raise FeedbackError(
+                    f"LineChoices.points has {self.points.shape[-2]} rows, lines "
+                    f"{self.lines.shape[-2]}; join lines before a model places them."
+                )
             if place := first_place(self.points[..., 0] < 0):
                 raise FeedbackError(
                     f"LineChoices.points{[*place, 0]} is padding; the first datapoint "

@@ -96,3 +96,11 @@ def test_an_answer_that_was_given_three_times_is_three_answers() -> None:
 def test_what_is_no_stop_is_refused(fields: dict, message: str) -> None:
     with pytest.raises(FeedbackError, match=re.escape(message)):
         LineChoices(**({"lines": LINES, "chosen": STOPS} | fields))
+
+
+def test_lines_of_a_model_do_not_join_lines_that_none_has_placed() -> None:
+    _, placed = LineChoices(LINES, STOPS).placed(X)
+    further = LineChoices(LINES[:1], STOPS[:1])
+    for first, second in ((placed, further), (further, placed)):
+        with pytest.raises(FeedbackError, match="before a model places them"):
+            first.followed_by(second)
