@@ -352,14 +352,14 @@ def _validity(answers: _Answers, space: _Space) -> EPPreferenceGP | None:
     unfit = space.having_all(answers.unfit)
     if not unfit:
         return None
-    fit = [t for t in answers.compared if t not in unfit]
-    labels = torch.arange(len(fit) + len(unfit)) < len(fit)
+    valid = [t for t in answers.compared if t not in unfit]
+    labels = torch.arange(len(valid) + len(unfit)) < len(valid)
     model = default_model(
-        space.points(fit + unfit),
+        space.points(valid + unfit),
         Validity(torch.arange(len(labels)), labels),
         categorical=space.categorical,
     )
-    assert isinstance(model, EPPreferenceGP), "one person judges"
+    assert isinstance(model, EPPreferenceGP), "without raters it is no GroupUtility"
     return model
 
 

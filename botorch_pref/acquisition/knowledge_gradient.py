@@ -318,7 +318,8 @@ class DuelingJointKG(DuelingJointEUBO):
 
         These are the moments over all mixture components. For ``n`` choices and ``k``
         options they are ``batch_shape x (n + k)`` and ``batch_shape x k x (n + k)``:
-        covariances among choices are not needed. The reference is the last option.
+        covariances among choices are not needed. The last of the ``k`` options is the
+        reference, from which `_gain_moments` takes all differences.
         """
         choices, n = self.choices, self.choices.shape[-2]
         # Where the model allows, what depends on the choices alone is computed once.

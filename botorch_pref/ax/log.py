@@ -289,7 +289,8 @@ class Log:
             number: How many events it has then, as the storage counts them.
 
         Raises:
-            StorageError: An event cannot have happened, or some are missing.
+            StorageError: An event cannot have happened, or some are missing. The
+                log has the events before it then.
         """
         for row in rows:
             try:

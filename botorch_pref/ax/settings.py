@@ -156,7 +156,7 @@ class Settings:
     def from_arguments(cls, arguments: dict[str, Any]) -> Self:
         """Returns settings from arguments; classes count as their names.
 
-        Where no kernel is named, one that is fitted is a `DuelKernel`.
+        A model with one kernel takes a `DuelKernel` where no ``covar_module`` is named.
         """
         names = [attribute.name for attribute in fields(cls)]
         if unknown := ", ".join(sorted(set(arguments) - set(names))):

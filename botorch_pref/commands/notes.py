@@ -262,8 +262,9 @@ def sentence_of_moves(before: DataFrame, after: DataFrame, items: Sequence[str])
 def _one_sided(answers: DataFrame) -> list[str]:
     """Returns a sentence about items that won or lost all answers, if there are some.
 
-    Such answers bound a utility on one side alone, so that an end of its interval is
-    rough.
+    Such answers bound a utility on one side alone. Its posterior is skewed, and the
+    other end of its interval, a Gaussian's, is a twentieth to a seventh of the interval
+    too near.
     """
     number = answer_totals(answers, answers[COUNT])
     decided = answers[~answers[TIE]]

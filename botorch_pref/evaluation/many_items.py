@@ -150,8 +150,9 @@ class ChoiceDesign:
     ) -> np.ndarray:
         """Draws vectors whose covariance is `information`, ``p x number``.
 
-        Of a set whose choice has the probability ``q``, the covariance of
-        ``sqrt(p) e - p (sqrt(p)' e) / (1 + sqrt(q))`` is ``diag(p) - p p'``.
+        With the probabilities ``c`` of the rows of a set, the one ``q = 1 - sum(c)`` of
+        its choice, and a standard normal ``e`` for each row, the covariance of
+        ``sqrt(c) e - c (sqrt(c)' e) / (1 + sqrt(q))`` is ``diag(c) - c c'``.
         """
         chances, log_choice = self.probabilities(parameters)
         scale = np.sqrt(self.row_counts * chances)[:, None]

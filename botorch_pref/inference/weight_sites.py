@@ -337,9 +337,9 @@ def matched_weights(
     r"""Computes the posterior of weights by expectation propagation, and its evidence.
 
     An iteration costs ``O(d^3 + M d^2)`` for ``M`` items of all sets, as one of Laplace
-    does, and 64 or more evaluations of each set. Arguments are those of
-    :meth:`.WeightEngine.solve`, in double precision; the tolerance is that of a step,
-    in posterior standard deviations.
+    does, and 64 or more evaluations of each set; one, if all sets are pairs. Arguments
+    are those of :meth:`.WeightEngine.solve`, in double precision; the tolerance is that
+    of a step, in posterior standard deviations.
     """
     eta = precision.detach()
     with torch.no_grad():

@@ -210,7 +210,10 @@ class PairwiseProbitLikelihood(GaussianNoise[Feedback]):
         return likelihood
 
     def learn_noise(self) -> Self:
-        """Lets a fit learn the noise, from 1, the mode of its prior among people."""
+        """Lets a fit learn the noise, from 1: the mode of the prior of people's noise.
+
+        `LapsingProbitLikelihood.default_for` calls it where a user named no likelihood.
+        """
         # Before the noise is set, whose raw value follows from the constraint.
         constraint = GreaterThan(SMALLEST, **in_spreads(_NOISE_SPREAD))
         self.register_constraint("raw_noise", constraint)

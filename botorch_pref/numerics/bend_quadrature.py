@@ -254,7 +254,7 @@ def _about_peaks(
         of_missed: Callable[[Tensor | None], ValueAndSlope],
         mean: Tensor,
         variance: Tensor,
-        places: Tensor | None,
+        places: Tensor,
     ) -> TiltedMoments:
         """Integrates what was missed by more nodes, or about the bends."""
         missed_peak = Peak(*(part[..., places] for part in peak))

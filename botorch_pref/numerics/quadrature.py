@@ -271,7 +271,7 @@ def _by_node_sets(
     moments, missed = _sums(of_rows(None), nodes, log_weights, mean, variance)
 
     def by_more_nodes(
-        of_missed: OfRows, mean: Tensor, variance: Tensor, places: Tensor | None
+        of_missed: OfRows, mean: Tensor, variance: Tensor, places: Tensor
     ) -> TiltedMoments:
         """Integrates what was missed by the next set, or by the fallback."""
         if len(sets) == 1:
@@ -319,9 +319,12 @@ def _even_rule(
     moments, missed = _sums(function, nodes, log_weights, mean, variance)
 
     def by_panels(
-        of_missed: OfRows, mean: Tensor, variance: Tensor, places: Tensor | None
+        of_missed: OfRows, mean: Tensor, variance: Tensor, places: Tensor
     ) -> TiltedMoments:
-        """Integrates what was missed on panels; what these miss is not looked for."""
+        """Integrates missed rows, at ``places`` among all, on panels: the last rule.
+
+        Nothing checks whether panels miss any.
+        """
         function, gaussian = of_missed(None), (mean.detach(), variance.detach())
         missed_peak = _Peak(*(part[..., places] for part in peak))
         panels = _panel_nodes(function, *gaussian, missed_peak, ends[..., places])
@@ -348,7 +351,7 @@ def completed(
     mean: Tensor,
     variance: Tensor,
     rule: Callable[
-        [Callable[[Tensor | None], F], Tensor, Tensor, Tensor | None], TiltedMoments
+        [Callable[[Tensor | None], F], Tensor, Tensor, Tensor], TiltedMoments
     ],
 ) -> TiltedMoments:
     """Replaces moments by another rule's where they miss in any element of a batch.
