@@ -69,8 +69,8 @@ class Settings:
         model_options: Further arguments of the model. If there is no ``covar_module``
             among them, `create` takes a `DuelKernel`; of models that average over
             hyper-parameters or share raters the kernel is theirs. If there is no
-            ``likelihood``, EP takes a `LapsingProbitLikelihood` of duels that come
-            without choices and rankings.
+            ``likelihood``, EP learns one noise of duels, choices and rankings, and
+            takes a `LapsingProbitLikelihood` of duels that come without the others.
         fit_options: Of BoTorch's ``fit_gpytorch_mll``, or for fully Bayesian models of
             ``fit_fully_bayesian_model_nuts``.
         acquisition_options: Further arguments of the acquisition function.
