@@ -2,7 +2,8 @@
 
 import botorch_pref.models.pathwise  # noqa: F401 (registers function draws)
 from botorch_pref.models.answer_likelihoods import register_model
-from botorch_pref.models.crowd import CrowdKernel, CrowdPreferenceGP, TasteKernel
+from botorch_pref.models.crowd import CrowdPreferenceGP
+from botorch_pref.models.crowd_kernels import CrowdKernel, TasteKernel
 from botorch_pref.models.engines import (
     EPPreferenceGP,
     LaplacePreferenceGP,
