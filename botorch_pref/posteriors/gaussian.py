@@ -122,14 +122,14 @@ class WeightDraws:
 
     @cached_property
     def mean(self) -> Tensor:
-        """Mean over draws, ``batch_shape x n x 1``."""
+        """Mean of the weights over draws, ``batch_shape x n x 1``."""
         # The first caller may want no graph, and a later one does.
         with torch.inference_mode(False), torch.enable_grad():
             return self.values.mean(-1, keepdim=True)
 
     @cached_property
     def root(self) -> Tensor:
-        """A root of the covariance over draws, with few columns where draws are many.
+        """A root of the covariance of the weights over the ``s`` draws.
 
         It is ``batch_shape x n x min(n, s)``, and ``n x s`` where draws have a graph.
         """
@@ -284,8 +284,9 @@ def with_observation_noise(
 ) -> Moments:
     """Adds the noise of answers to moments of utilities at q points, for a posterior.
 
-    The noise is ``batch_shape x q x 1`` variances, or with True the likelihood's own of
-    one item. With False callers leave this out; here it is an error.
+    The noise is a tensor of variances, ``batch_shape x q x 1`` or one number for all
+    points; or True, for the variance with which the likelihood hears an item. Callers
+    with False have nothing to add, and do not call.
     """
     if not isinstance(observation_noise, bool | Tensor):
         raise FeedbackError(
@@ -401,13 +402,11 @@ def difference_mixture(
 ) -> tuple[Tensor, Tensor]:
     """Computes the distribution of ``f(x_first) - f(x_second)``, a mixture.
 
-    Its components have one variance:
-
-        m_s = m_s,first - m_s,second,    variance = C_ff + C_ss - 2 C_fs.
-
-    A variance below 0 is rounding, set to 0 with derivative 0. The places of the two
-    points may be long vectors, whose dimension comes last. Means are ``num_components x
-    batch_shape``.
+    With a for ``first`` and b for ``second``, component k has the mean ``m_k,a -
+    m_k,b``, and all have the variance ``C_aa + C_bb - 2 C_ab``; below 0 it is rounding,
+    set to 0 with derivative 0. Means are ``num_components x batch_shape``, the variance
+    is ``batch_shape``. With vectors of ``num_pairs`` points for a and for b both have
+    one more dimension, the last, of ``num_pairs``.
     """
     moments = moments_of(posterior)
     covariance = moments.covariance
@@ -433,11 +432,11 @@ def duel_mixtures(
 
 
 def _differences(moments: Moments, first: int | Tensor, second: int | Tensor) -> Tensor:
-    """Computes differences of component means, by way of the fewer means.
+    """Computes differences of component means at pairs of points.
 
-    Of few pairs they are made at once, of as many pairs as points or more those of the
-    points. The result is ``num_components x batch_shape`` for two numbers, and has one
-    more dimension behind for long vectors.
+    With fewer pairs than points only the differences are made, which costs less where
+    the means of the points are not made yet. The result is ``num_components x
+    batch_shape`` for two numbers; vectors of points add a dimension at the end.
     """
     i, j = (torch.atleast_1d(torch.as_tensor(p)) for p in (first, second))
     if len(i) >= moments.covariance.shape[-1]:
@@ -456,7 +455,7 @@ def mean_of(posterior: Any) -> Tensor:
 def mean_at(model: Model, X: Tensor) -> Tensor:
     """Computes posterior means of a model at points, ``batch_shape x q``, no gradients.
 
-    Of an ensemble they are the means of its members', which are its last batch.
+    An ensemble's are averages over its members, the last dimension of its batch.
     """
     with torch.no_grad():
         posterior: Any = model.posterior(X)

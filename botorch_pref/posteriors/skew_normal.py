@@ -172,7 +172,7 @@ class SkewNormalPosterior(Posterior):
         """Computes marginal quantiles at probabilities in (0, 1); shapes as in `cdf`.
 
         Raises:
-            FeedbackError: One is not strictly between 0 and 1.
+            FeedbackError: A probability is not strictly between 0 and 1.
         """
         check_probabilities("value", value)
         return self._at_each(gaussian_mixture.quantile, value)
