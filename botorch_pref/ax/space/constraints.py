@@ -208,7 +208,7 @@ def _form(tree: ast.expr, names: Mapping[str, str]) -> Form:
 
 
 def _sum(first: Form, second: Form, factor: float) -> Form:
-    """Adds a linear function and another one times a factor."""
+    """Returns ``first`` plus a factor times ``second``, two linear functions."""
     weights = dict(first[1])
     for name, weight in second[1].items():
         weights[name] = weights.get(name, 0.0) + factor * weight
@@ -216,9 +216,12 @@ def _sum(first: Form, second: Form, factor: float) -> Form:
 
 
 def linear_text(text: str, names: Sequence[str]) -> str:
-    """Returns the text of a linear function, written anew for Ax, which evaluates it.
+    """Rewrites the text of a linear function in numbers, ``+``, ``*`` and names alone.
 
-    It has numbers, ``+``, ``*`` and names of parameters, which are identifiers.
+    Ax evaluates such texts, and so never sees what a person wrote.
+
+    Raises:
+        ExperimentError: The text is not linear, or has a name that is no identifier.
     """
     form = linear_form(text, names)
     for name in form[1]:
@@ -253,10 +256,10 @@ _MOST_VALUES = 1_000
 
 
 def check_config(config: Any) -> None:
-    """Checks the values of a parameter that a person configures; of derived ones none.
+    """Checks the values of a parameter that a person configures, unless it is derived.
 
-    One can calculate with numbers, files can keep texts, people can tell the texts
-    apart, and no other parameters depend on the values.
+    Numbers must not be too large to calculate with, files have to keep texts, people
+    have to tell texts apart, and no other parameters may depend on the values.
     """
     if isinstance(config, RangeParameterConfig):
         _check_range(config)
@@ -375,9 +378,9 @@ def _checked_size(argument: str, value: Any) -> float:
 
 
 def check_coefficients(space: SearchSpace) -> None:
-    """Checks that one can calculate with the numbers that a space is defined by.
+    """Checks that no weight or bound of a space is too large to calculate with.
 
-    They are those of constraints and of derived parameters, of which texts are made.
+    Constraints have weights and a bound, derived parameters weights and a constant.
     """
     for constraint in space.parameter_constraints:
         for number in (*constraint.constraint_dict.values(), constraint.bound):
@@ -419,9 +422,10 @@ def check_feasible(space: SearchSpace) -> None:
 
 
 def equalities(space: SearchSpace) -> list[str]:
-    """Returns constraints that always hold with equality, as two of them make one.
+    """Returns constraints that hold with equality for all designs of a space.
 
-    No parameter of such a constraint can change by itself, so that none has an effect.
+    Two opposite ones do, such as ``x + y <= 1`` and ``-x - y <= -1``. The summary names
+    them, since none of their parameters can change while the others stay.
     """
     limits = space.parameter_constraints
     return [shown_constraint(c) for c in limits if _is_equality(space, c)]
@@ -429,7 +433,7 @@ def equalities(space: SearchSpace) -> list[str]:
 
 def _is_equality(space: SearchSpace, limit: ParameterConstraint) -> bool:
     """Tells whether all designs of the space lie on the bound of one constraint."""
-    # Its objective is minus the distance from the bound, in its largest term.
+    # `_solution` returns minus the largest distance from the bound that a design has.
     most_room = _solution(space, space.parameter_constraints, limit)
     return most_room.x is not None and -most_room.fun < _NO_RANGE
 
@@ -457,10 +461,11 @@ _NO_RANGE, _FAR_SMALLER = 10 * _TOLERANCE, 0.1
 
 
 def fit_ranges(space: SearchSpace) -> None:
-    """Gives numbers the range that constraints leave them, where that is far smaller.
+    """Narrows ranges of which constraints leave less than a tenth, to what they leave.
 
-    The model, the spread and the smallest differences go by ranges, and in a range that
-    is far too wide all designs lie at one place. The space changes, its designs do not.
+    The model, the first designs and the smallest differences go by ranges, and in a
+    range that is far too wide all designs lie at one place. The space changes in place,
+    and keeps all its designs.
     """
     waiting = [
         parameter
@@ -495,16 +500,22 @@ def _shares_left(
 def most_shares(
     space: SearchSpace, fixed: Mapping[str, Any] = MappingProxyType({})
 ) -> dict[str, float]:
-    """Finds the share of its range that constraints leave a number, by its name.
+    """Finds for each number in a constraint the share of its range that is left to it.
 
-    Some parameters may have ``fixed`` values. Numbers that no constraint is about are
-    not there.
+    The share is never too small: it is 1 where the solver finds no design.
+
+    Args:
+        space: The search space, whose constraints leave the shares.
+        fixed: Values of some parameters, which stay.
+
+    Returns:
+        The shares by the names of the numbers; of numbers in no constraint none.
     """
     widths = {}
     for name in constrained_names(space) & space.range_parameters.keys():
         ends = _shares_left(space, name, fixed)
         is_whole = space.parameters[name].parameter_type is ParameterType.INT
-        # What a solver may take away: the share is not smaller than it is.
+        # The solver's tolerance may have made the share that much smaller.
         error = 0.0 if is_whole else _NO_RANGE
         widths[name] = 1.0 if ends is None else ends[1] - ends[0] + error
     return widths
@@ -513,8 +524,12 @@ def most_shares(
 def _narrow(space: SearchSpace, parameter: RangeParameter) -> bool:
     """Narrows a parameter of a space to the range that constraints leave it.
 
-    Returns whether it did: only where that range is far smaller, and no single value.
-    The new ends have few digits, and no allowed value is beyond them.
+    The new ends are rounded outwards, to a power of ten of at most a millionth of the
+    old range: no allowed value is beyond them.
+
+    Returns:
+        Whether it did: only where less than a tenth of the old range is left, and more
+        than a single value.
     """
     lower, upper = float(parameter.lower), float(parameter.upper)
     ends, span = _shares_left(space, parameter.name), upper - lower
@@ -531,13 +546,13 @@ def _narrow(space: SearchSpace, parameter: RangeParameter) -> bool:
 
 
 def _outwards(number: float, step: float, rounding: Callable[[float], int]) -> float:
-    """Returns a multiple of a step, at or beyond a number that a solver found.
+    """Rounds a number that a solver found to a multiple of a step.
 
-    ``rounding`` is the floor or the ceiling, by the direction in which beyond is.
+    ``rounding`` is the floor for a lower end, and the ceiling for an upper one.
     """
     near = round(number / step)
+    # A multiple of the step up to the solver's error: 0.01 stays 0.01.
     exact = abs(number / step - near) < _TOLERANCE
-    # So that 0.01 stays 0.01.
     steps = Decimal(near if exact else rounding(number / step))
     return float(steps * Decimal(repr(step)))
 
@@ -586,16 +601,17 @@ def _solution(
     Args:
         space: The search space.
         constraints: Those to be satisfied, of all parameters in the programme.
-        wanted: The name of a number whose smallest value is sought, or its largest by
-            the ``sign`` -1; or one of the constraints, from whose bound the design is
-            as far as can be.
-        sign: 1.0 or -1.0.
+        wanted: The name of a number whose smallest or largest value is sought; or one
+            of the constraints, from whose bound the design is as far as can be; or None
+            where any design will do.
+        sign: 1.0 for the smallest value of that number, -1.0 for the largest.
         fixed: Values that parameters have, by name.
 
     Returns:
         SciPy's result. ``x`` is None where no design was found, and ``status`` is 2
         where there is none. ``fun`` is ``sign`` times the number, as `_variables`
-        counts it; or minus the distance from the bound, as a share of the largest term.
+        counts it; or minus the distance from the bound, divided by the largest
+        coefficient of the constraint in these variables.
     """
     names = dict.fromkeys(name for c in constraints for name in c.constraint_dict)
     columns, offset, integrality, rows = [], {}, [], []
@@ -615,7 +631,7 @@ def _solution(
     for constraint in constraints:
         weights = constraint.constraint_dict
         row = [weights.get(name, 0.0) * value for name, value in columns]
-        # Its largest coefficient is of size 1.
+        # Divided by the largest one, coefficients are at most 1 in size.
         size = max(map(abs, row), default=0.0) or 1.0
         moved = sum(weight * offset[name] for name, weight in weights.items())
         bound = (constraint.bound - moved) / size

@@ -156,13 +156,13 @@ def has_designs(
     number: int,
     fixed: Collection[str] = (),
 ) -> bool:
-    """Tells whether there are so many designs that a person can tell apart.
+    """Tells whether a space has a ``number`` of designs that a person can tell apart.
 
-    The size of questions depends on it. Designs that differ in ``fixed`` parameters
-    alone are one, and each row of a catalogue is one.
+    The size of questions depends on it. Designs that differ only in ``fixed``
+    parameters, which are the context, count as one; each row of a catalogue counts.
 
-    Of up to 10,000 designs each is tried against the constraints, which are taken to
-    leave enough of more.
+    Constraints are tried on each design where there are up to 10,000; where there are
+    more, they are taken to leave enough.
     """
     if catalogue is not None:
         return len(catalogue.rows) >= number
@@ -199,8 +199,9 @@ def can_differ(
 ) -> bool:
     """Tells whether people may be able to tell two designs in a context apart.
 
-    They cannot where not even the ends differ enough that constraints leave numbers:
-    then a new experiment, or a question, is refused. Values of a choice always do.
+    Two values of a choice can always be told apart. Of numbers alone, people cannot
+    where even designs at opposite ends of all ranges that constraints leave differ too
+    little: then a new experiment, or a question, is refused.
     """
     varying = space.tunable_parameters.items()
     if any(isinstance(p, ChoiceParameter) and n not in context for n, p in varying):
@@ -234,8 +235,8 @@ def column_widths(
 ) -> dict[str, float]:
     """Makes smallest differences of the columns of `shares`, by names of features.
 
-    They are shares of ranges too, and never 0, for differences are divided by them. The
-    order is that of the columns.
+    As the columns they are shares of ranges, in the same order; they are never 0, since
+    differences of designs are divided by them.
     """
     widths: dict[str, float] = {}
     for name, parameter in space.tunable_parameters.items():
@@ -251,8 +252,9 @@ def column_widths(
 def _width(parameter: Parameter, smallest_difference: SmallestDifference) -> float:
     """Makes the smallest difference a share of the parameter's range on its scale.
 
-    Values of a choice that differ can be told apart. So can whole numbers, except on a
-    log scale, unless the share of the range says otherwise.
+    Different values of a choice can always be told apart. Where the difference is a
+    share of all ranges, that of whole numbers on a linear scale is rounded down to a
+    whole number, and is at least 1.
     """
     if isinstance(parameter, ChoiceParameter):
         return 1 / (len(parameter.values) - 1) if parameter.is_ordered else 1.0

@@ -161,10 +161,11 @@ def _rounded(parameter: Parameter, value: Any) -> Any:
 def line_toward(
     space: SearchSpace, start: TParameterization, toward: TParameterization
 ) -> Line | None:
-    """Returns the line from edge to edge through two designs, which all numbers move.
+    """Returns the line through two designs, from edge to edge of the search space.
 
-    Whole numbers and choices stay as they are at the start: designs between steps are
-    not on a line. None where the two have the same numbers.
+    Only numbers with digits move along it. Whole numbers and choices stay as they are
+    at the start: rounded to their steps, designs would leave the line. None where the
+    two designs have the same numbers.
     """
     numbers = [n for n, p in space.tunable_parameters.items() if has_digits(p)]
     moving = [name for name in numbers if start[name] != toward[name]]
@@ -184,7 +185,7 @@ def line_toward(
 
     here: Any = start[moving[0]]
     there: Any = toward[moving[0]]
-    # A hand turns up from the smaller value.
+    # The first number that moves grows along the line, as on a slider or a knob.
     first, last = map(edge, (low, high) if here < there else (high, low))
     return None if first == last else Line(space, first, last)
 

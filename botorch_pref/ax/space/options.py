@@ -124,9 +124,9 @@ def _warn_of_ids(
 ) -> None:
     """Warns of columns of ids or titles, by which all rows are equally unlike.
 
-    Such a column has another text in each of many rows. Where the index only numbers
-    the rows, ``numbered``, three rows are enough, and a first column that counts the
-    rows from 0 or 1 is one of ids, too.
+    Such a column has another text in each of more than 20 rows. Where the index only
+    numbers the rows, ``numbered``, three rows are enough, and a first column that
+    counts the rows from 0 or 1 is one of ids, too.
     """
     for place, parameter in enumerate(parameters):
         values = [*columns[parameter.name]]
@@ -156,9 +156,10 @@ def _warn_of_outliers(
     parameters: Sequence[RangeParameterConfig | ChoiceParameterConfig],
     columns: Mapping[str, Sequence[Any]],
 ) -> None:
-    """Warns of a value so far from all others that a model cannot tell these apart.
+    """Warns of values so far from all others that a model cannot tell these apart.
 
-    Half of a column's values, and many of them, lie within a hundredth of its range.
+    The middle half of such a column lies within a hundredth of its range, and has more
+    than ten different values.
     """
     for parameter in parameters:
         if not isinstance(parameter, RangeParameterConfig):
