@@ -137,9 +137,9 @@ class Feedback(ABC):
     def tables(self) -> dict[str | None, tuple[str, ...]]:
         """The fields of answers that were given, table by table.
 
-        Those of one table have a row for each of the same answers, and the first of
-        them has the indices. The keys are the fields of their counts; None where a
-        container has no counts.
+        All fields of a table have one row for each of its answers, and the first field
+        has the indices. The key of a table is the name of the field that counts its
+        answers; None where a container has no such field.
         """
         tensors = tuple(self._tensors())
         tables = self.counted or {None: tensors}
@@ -340,13 +340,16 @@ class Feedback(ABC):
         return self._replaced(without).take(*places)
 
     def placed(self, datapoints: Tensor) -> tuple[Tensor, Self]:
-        """Appends datapoints that a model needs for answers, and notes them in these.
+        """Appends further datapoints that a model needs, and notes their indices.
 
-        Most answers need none: both come back as they are. Stops on lines are compared
-        with other positions, which are datapoints behind all others.
+        Most answers need none: datapoints and answers come back as they are. A stop on
+        a line is compared with other positions of the line, which become datapoints.
 
         Args:
             datapoints: ``batch_shape x n x d``, those that the answers are about.
+
+        Returns:
+            All datapoints, new ones last, and the answers with the new indices.
         """
         return datapoints, self
 
@@ -472,7 +475,11 @@ class Options(NamedTuple):
 
 
 def _with_equal_covariates(first: Feedback, second: Feedback) -> tuple[Feedback, ...]:
-    """Gives two blocks as many covariates, which are 0 where one block has none."""
+    """Gives a block without covariates those of the other block, all 0.
+
+    Raises:
+        FeedbackError: Both blocks have covariates, and not the same number of them.
+    """
     tables = [b.covariates for b in (first, second) if b.covariates is not None]
     if not tables:
         return first, second
@@ -483,8 +490,8 @@ def _with_equal_covariates(first: Feedback, second: Feedback) -> tuple[Feedback,
             f"block and {second.num_covariates} in the other; give all answers the "
             "same covariates, 0 where one is neutral."
         )
-    (p,) = counts
-    return tuple(b.with_neutral_covariates(p, tables[0]) for b in (first, second))
+    (number,) = counts
+    return tuple(b.with_neutral_covariates(number, tables[0]) for b in (first, second))
 
 
 class AnswerFold(NamedTuple):
@@ -499,8 +506,8 @@ def answer_folds(
 ) -> Iterator[AnswerFold]:
     """Yields folds of about equal size, to which answers are dealt out at random.
 
-    An answer with a count stays whole. Blocks of which a side of a fold has no answer
-    are not in it.
+    An answer with a count stays whole. A block is left out of a side of a fold, for
+    training or for testing, in which it has no answer.
     """
     sizes = [block.num_rows for block in blocks]
     check_num_folds(num_folds, sum(sizes), "answers")
@@ -519,7 +526,7 @@ def answer_folds(
 
 
 def check_num_folds(num_folds: object, number: int, noun: str) -> None:
-    """Checks that as many folds can be made of a number of answers, raters or items."""
+    """Checks that ``num_folds`` is from 2 to a number of answers, raters or items."""
     if not isinstance(num_folds, Integral) or not 2 <= int(num_folds) <= number:
         raise FeedbackError(
             f"num_folds is {num_folds!r}, and there are {number} {noun}: choose "
@@ -599,10 +606,10 @@ def check_index_tensor(name: str, value: object, width: int | None) -> Tensor:
 
 
 def _with_columns(indices: Tensor, wide: bool) -> Tensor:
-    """Makes rows of indices of a tensor without entries; others stay as they are.
+    """Makes a tensor without entries one of no rows of indices, of type ``long``.
 
-    ``torch.tensor([])`` is of floats and, where rows should be ``wide``, has no
-    columns: it becomes ``0 x 2`` integers.
+    ``torch.tensor([])`` is of floats and has no columns: where rows should be ``wide``,
+    it becomes ``0 x 2``. A tensor with entries, or with rows, stays as it is.
     """
     dim = -2 if wide else -1
     if indices.numel() or (indices.dim() >= -dim and indices.shape[dim]):

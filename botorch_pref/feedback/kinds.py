@@ -240,7 +240,7 @@ class Choices(Feedback):
         return _set_options(about, self.sets, self.covariates)
 
     def answers_of_stages(self) -> Tensor:
-        """Lists the answer that each row of :meth:`stages` is of, ``m`` long."""
+        """Returns for each row of :meth:`stages` its answer's index, ``m`` long."""
         return torch.arange(self.chosen.shape[-1], device=self.chosen.device)
 
     def stages(self) -> Tensor:
@@ -313,25 +313,27 @@ class Rankings(Feedback):
             ``batch_shape x s x k`` long, where :math:`s \le m (k - 1)`; in each row the
             first item was chosen from all items of the row, which ends in -1. A
             ranking's stages follow each other. A ranking shorter than ``k`` has fewer
-            stages: rows without a stage are left out where no batch has one, else they
-            are -1 throughout. So without batch dimensions there are none.
+            stages: where some element of the batch has a stage and another one has
+            not, the row of the latter is -1 throughout; where none has it, the row is
+            left out.
         """
         stages, is_stage = self._padded_stages()
         return stages[..., is_stage, :]
 
     def answers_of_stages(self) -> Tensor:
-        """Lists the ranking that each row of :meth:`stages` is of, ``s`` long."""
+        """Returns for each row of :meth:`stages` its ranking's index, ``s`` long."""
         _, is_stage = self._padded_stages()
         k, m = self.orders.shape[-1], self.orders.shape[-2]
         answers = torch.arange(m, device=is_stage.device).repeat_interleave(k - 1)
         return answers[is_stage]
 
     def _padded_stages(self) -> tuple[Tensor, Tensor]:
-        """Returns ``k - 1`` stages of each ranking, and which are any in the batch.
+        """Returns ``k - 1`` rows for each ranking, and which of them have a stage.
 
         Returns:
             ``batch_shape x m (k - 1) x k`` items, -1 throughout where a ranking has no
-            such stage; and ``m (k - 1)`` bools, true where one of the batch has it.
+            such stage; and ``m (k - 1)`` bools, true where some element of the batch
+            has it.
         """
         k = self.orders.shape[-1]
         # Stage i is the order from item i on, at its end filled up to k items.
@@ -348,10 +350,11 @@ def rankings_with_ties(items: Tensor, ranks: Tensor) -> tuple[Feedback, ...]:
 
     A ranking without shared places is one of `Rankings`. Where only the last place is
     shared, the first few items were placed: each is the best of itself and all items
-    behind it, one of `Choices`. Elsewhere neighbouring places make comparisons, at most
-    two, of different items as far as there are any. The items of a place tie, each with
-    the next and the last with the first. All pairs, as if each had been judged anew,
-    would say far more than the person did.
+    behind it, one of `Choices`. In other rankings each place is compared twice with the
+    next one, by different items as far as a place has two, or once where both places
+    have one item. The items of a place tie, each with the next and the last with the
+    first. All pairs, as if each had been judged anew, would say far more than the
+    person did.
 
     Args:
         items: ``m x k`` integers, at least two different items a row; shorter rows end
@@ -376,7 +379,7 @@ def rankings_with_ties(items: Tensor, ranks: Tensor) -> tuple[Feedback, ...]:
     # Padding goes to the end, in a place of its own.
     ranks, order = ranks.double().masked_fill(items < 0, torch.inf).sort(stable=True)
     items = items.gather(-1, order)
-    # Whether an item is the first of its place, and the number of that from 0.
+    # Whether an item is the first of its place, and the number of its place from 0.
     first = torch.ones_like(items, dtype=torch.bool)
     first[:, 1:] = ranks.diff() > 0
     place = first.cumsum(-1) - 1
@@ -408,7 +411,7 @@ def _with_shared_places(
     """
     last = (sizes > 0).sum(-1, keepdim=True) - 1
     alone = sizes.gather(-1, place) == 1
-    # Rankings whose last place alone is shared, behind at least another one.
+    # Rankings of several places, of which only the last has several items.
     first_few = (alone | (place >= last)).all(-1) & (last.squeeze(-1) > 0)
     answers: list[Feedback] = []
     if first_few.any():
@@ -449,7 +452,7 @@ def _with_shared_places(
 def _option_numbers(sets: Tensor) -> Tensor:
     """Numbers the places of padded sets, ``batch_shape x m x k``, row by row from 0.
 
-    Padding has a number, too, which is left out: there stands -1.
+    Padding is counted, too, but -1 stands in place of its number.
     """
     numbers = torch.arange(sets.shape[-2:].numel(), device=sets.device)
     return torch.where(sets < 0, PADDING, numbers.view(sets.shape[-2:]))
@@ -524,7 +527,7 @@ class Strengths(Feedback):
 
 
 def _check_unit_interval(name: str, value: object) -> None:
-    """Checks numbers strictly inside (0, 1): a Beta density is 0 or infinite there."""
+    """Checks for numbers strictly inside (0, 1), where a log Beta density is finite."""
     if not isinstance(value, Tensor) or not value.is_floating_point():
         kind = getattr(value, "dtype", type(value).__name__)
         raise FeedbackError(

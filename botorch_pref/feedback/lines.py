@@ -132,8 +132,9 @@ def line_positions(chosen: Tensor) -> Tensor:
     """Places the stop on each line, and the positions with which a model compares it.
 
     They are 0.1 and 0.3 of the line away from the stop on either side, where they tell
-    the slope, and the ends, which tell the level. A model leaves out those that would
-    be beyond an end, or less than 0.02 of the line away from the stop.
+    the slope, and the ends, which tell the level. A model leaves out an end that is
+    less than 0.02 of the line away from the stop, and any other position that would be
+    beyond an end or is at most 0.02 away from one.
 
     Args:
         chosen: ``batch_shape x m``, from 0 to 1.
@@ -151,7 +152,7 @@ def _is_compared(positions: Tensor) -> Tensor:
     """Tells which positions of `line_positions` a model compares; the stop is one."""
     is_far = (positions - positions[..., :1]).abs() >= STEADINESS
     is_within = (positions > STEADINESS) & (positions < 1 - STEADINESS)
-    # The ends are the last two, and those beyond them were moved there.
+    # The last two are the ends. `line_positions` moved positions beyond an end to it.
     is_within[..., -2:] = True
     is_compared = is_far & is_within
     is_compared[..., 0] = True
