@@ -165,11 +165,11 @@ class SitePosterior(ABC):
         return self.solve(values).moved
 
     def squared_covariance(self) -> Callable[[Tensor], Tensor]:
-        r"""Makes the product of :math:`\Sigma \circ \Sigma` with values of rows.
+        r"""Makes the function that multiplies values by :math:`\Sigma \circ \Sigma`.
 
-        :math:`\Sigma` is the posterior covariance of rows, and the values are
-        ``batch_shape x m``, as is the product: changes of site precisions move the
-        variances of rows by minus it.
+        :math:`\Sigma` is the posterior covariance of rows; values and product are
+        ``batch_shape x m``. If the values are changes of site precisions, minus the
+        product are those of the variances of rows.
         """
         h = self.row_root()
         return lambda x: ((h @ (h.mT @ (x.unsqueeze(-1) * h))) * h).sum(-1)
@@ -189,19 +189,19 @@ class SitePosterior(ABC):
     def influence(self) -> Tensor:
         """Computes ``(I - Sigma T) A``, ``batch_shape x m x n``.
 
-        It is what a change of the points' prior means does to the posterior means of
-        the rows ``A f`` while the sites stay, of precisions ``T``; ``Sigma`` is the
+        It is the derivative of the posterior means of the rows ``A f`` in the prior
+        means of the points while the sites, of precisions ``T``, stay; ``Sigma`` is the
         posterior covariance of the rows.
         """
         return self.shrunk(self.rows.dense(), self.variance())
 
     def rows_form(self, rows: SparseDesign, covar: Tensor) -> Tensor:
-        r"""Makes a form with the gradient of ``log |B| / 2`` in the rows' coefficients.
+        r"""Makes a form with the gradient of ``log |I + T C| / 2`` in coefficients.
 
-        The gradient in :math:`A_{ij}` is :math:`\tau_i \operatorname{cov}(z_i, f_j)`,
-        the posterior covariance of row and point; points have the prior covariance
-        ``covar``. The form's value does not count, and its graph is that of
-        ``rows.coefficients``.
+        Site precisions are ``T``, prior covariances ``C`` of rows and ``covar`` of
+        points. The gradient in the coefficient :math:`A_{ij}` is :math:`\tau_i` times
+        the posterior covariance of row ``i`` and point ``j``. The form's value is not
+        that of the logarithm.
         """
         with torch.no_grad():
             covariance = self.influence() @ covar
@@ -218,8 +218,8 @@ class SitePosterior(ABC):
         """
         tau = self.tau.unsqueeze(-1)
         forces, moved, *_ = self.solve(tau * values)
-        # T^-1 forces where sites leave less than half of a variance: the difference of
-        # values and movements has lost digits there.
+        # T^-1 forces where a site leaves less than half of its cavity's variance: there
+        # the difference of values and movements has lost digits.
         precise = tau * variance.unsqueeze(-1) > 0.5
         return torch.where(
             precise, forces / torch.where(precise, tau, 1.0), values - moved
@@ -258,7 +258,7 @@ class SiteSolver(ABC):
 
     @abstractmethod
     def factor(self, tau: Tensor) -> SitePosterior:
-        """Conditions on sites of precisions ``tau``, ``batch_shape x m``, positive."""
+        """Conditions on sites of precisions ``tau >= 0``, ``batch_shape x m``."""
 
     @property
     @abstractmethod
@@ -323,8 +323,8 @@ class SiteSolver(ABC):
     def predict(self, forces: Tensor, weights: Tensor) -> Tensor:
         """Predicts ``C a = A K w + N a`` by weights of points, ``batch_shape x m``.
 
-        The weights are ``w = A' a``. Beside the movements that were solved for it shows
-        how many digits were lost.
+        The weights are ``w = A' a``. How far the result is from the movements that were
+        solved for shows how many digits were lost.
         """
         rows = self.rows.apply((self.covar @ weights.unsqueeze(-1)).squeeze(-1))
         if self.noise is None:
@@ -373,7 +373,7 @@ class NegativeSites(SitePosterior):
         keep = self.proper.unsqueeze(-1)
         self.tau = torch.where(keep, tau, tau.clamp_min(0.0))
         diagonal = cholesky.diagonal(dim1=-2, dim2=-1)
-        # Factors that failed have any numbers: a one, and below a zero, for them.
+        # A factor that failed holds any numbers: ones replace them here, zeros below.
         self._log_det = 2.0 * torch.where(keep, diagonal, 1.0).log().sum(-1)
         parts = torch.cat([narrow, forces, columns, weights], dim=-2).mT
         parts = torch.linalg.solve_triangular(cholesky, parts, upper=False).mT
@@ -389,7 +389,7 @@ class NegativeSites(SitePosterior):
         return self._base.log_det + self._log_det
 
     def solve(self, shifts: Tensor) -> Balance:
-        """Solves for forces and movements: those of ``base``, ``V g`` and ``U g``.
+        """Solves for forces and movements, by ``V g`` and ``U g`` beyond the base's.
 
         ``U`` and ``V`` widen the posteriors of rows and forces, and ``g = L^-1 T2^(1/2)
         E' u1`` is of the movements ``u1`` of rows under ``base``. Weights of points get
@@ -433,7 +433,7 @@ class NegativeSites(SitePosterior):
         """Computes ``1 - tau_i Sigma_ii`` of rows, positive where a row has a cavity.
 
         The base gives ``1 - max(tau, 0) Sigma_1`` to more digits than the difference
-        has. Variances of the base are taken, and those of the argument are not.
+        has, from variances of its own: ``variance`` is not read.
         """
         widened = self.tau * self._rows_widening.square().sum(-1)
         # The base has a precision of 0 where this one has a negative one.
@@ -529,10 +529,10 @@ def lost_digits(
 
 
 def _bounds(solver: SiteSolver, tau: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-    """Bounds two errors cheaply, so that most solutions need no exact value.
+    """Bounds two numbers of all rows cheaply, so that most solutions need neither.
 
-    The first bounds `_sums_of_means`, ``|A| |K| |w|``, of any row, the second the ratio
-    of prior to posterior variance of any row; each ``batch_shape``.
+    They are the largest of `_sums_of_means`, ``|A| |K| |w|``, and the largest ratio of
+    prior to posterior variance; the bounds are ``batch_shape``.
     """
     c, k = solver.rows.coefficients.abs().max(), solver.rows.coefficients.shape[-1]
     largest = solver.covar.diagonal(dim1=-2, dim2=-1).amax(-1) * c * k

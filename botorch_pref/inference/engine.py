@@ -296,7 +296,7 @@ def row_sources(
     place = start + _rank(answer_groups).minimum((end - start - 1).clamp_min(0))
     place = order.gather(-1, place.clamp_max(after.num_rows - 1))
     places = torch.where(end > start, place, after.num_rows)
-    # With a place more, for rows that have none.
+    # One place more, for rows that have none among all.
     full = torch.cat([sign[..., count:], sign[..., :1]], dim=-1)
     num_sources = torch.zeros_like(full, dtype=torch.long)
     num_sources = num_sources.scatter_add(-1, places, torch.ones_like(places))
@@ -426,8 +426,8 @@ class Solution(ABC, Generic[TermsT]):
         """Differentiates the log evidence in the scales of the kernel of its rows.
 
         Returns:
-            First and second ones in the logs of the scales; None where these are not
-            known, as for a batch.
+            First and second derivatives in the logs of the scales; None where they are
+            not known, as for a batch.
         """
         return None
 
@@ -498,10 +498,10 @@ class Solution(ABC, Generic[TermsT]):
 
 
 def not_finite(log_evidence: Tensor | None, weights: Tensor | None) -> tuple[str, ...]:
-    """Writes a sentence on an evidence or weights that are no numbers, if they are.
+    """Describes an evidence or weights that are not finite, in a sentence for users.
 
-    It is one of :attr:`Solution.failures`, which users are warned of; empty where all
-    are finite. None is not looked at.
+    The result, empty where all are finite, is for :attr:`Solution.failures`. An
+    argument of None is not checked.
     """
     advice = "Check for extreme hyper-parameters, or use double precision."
     if log_evidence is not None and not bool(log_evidence.isfinite().all()):
@@ -590,7 +590,7 @@ class SolutionCache(Generic[SolutionT]):
     def __init__(
         self, start: WarmStart | None = None, state: Sequence[Tensor] = ()
     ) -> None:
-        """Begins without a solution, with a start for what is asked first.
+        """Begins without a solution; the first one will be solved for from ``start``.
 
         ``state`` are the hyper-parameters and buffers for which that start was found.
         """
@@ -677,8 +677,8 @@ class SolutionCache(Generic[SolutionT]):
     ) -> Self:
         """Makes the cache of a model with further answers: where its engine starts.
 
-        ``moments`` gives those of utilities at their points under the solution; it is
-        None where hyper-parameters may have changed since.
+        ``moments`` computes those of utilities at the points of the ``further`` answers
+        under the solution; None where hyper-parameters may have changed since.
         """
         if moments is None or self.solution is None:
             first = engine.initial_sites(further.factors)

@@ -97,7 +97,7 @@ class EPState:
 
         In posterior standard deviations and relative to the variance; infinite where
         there is no posterior. Means agree where the slope of the log partition is the
-        force of the site, and variances where the ratios to that of the cavity are one.
+        force of the site, and variances where both have the same ratio to the cavity's.
         """
         s = self.cavity_variance
         # Means of tilted factors are off by s times this difference.
@@ -111,10 +111,10 @@ class EPState:
 
     @cached_property
     def residual(self) -> Tensor:
-        """The mismatch, or how far matching all would move the posterior.
+        """The larger of the mismatch and the movement by a step that matches all.
 
-        In posterior standard deviations, ``batch_shape``: sweeps end by it. Many equal
-        answers miss by little each, and by their number together.
+        In posterior standard deviations, ``batch_shape``: sweeps end by it. Of many
+        equal answers each has a small mismatch, and all together move the posterior.
         """
         return torch.maximum(self.mismatch, self._movement)
 
@@ -217,7 +217,7 @@ class EPProblem:
     def first(self, sites: Sequence[Tensor]) -> EPState:
         """Finds the state of the first sites with a posterior, else the prior's."""
         for candidate in sites:
-            # They may be too precise for that, beside a prior that is so wide.
+            # Beside a wide prior, sites may be too precise for a factor in double.
             with suppress(PrecisionError):
                 state = self._start(candidate)
                 if state.is_proper:
@@ -288,8 +288,6 @@ def assumed_density_sites(
 
 def ep_log_evidence(state: EPState, tilted: Tensor) -> Tensor:
     r"""Computes the evidence of Rasmussen and Williams (2006), eq. 3.65.
-
-    It is in natural parameters.
 
     The sum of log tilted normalisers, minus the log normalisers of site times cavity,
     plus the log integral of prior times sites, all relative to the prior mean of the
@@ -459,10 +457,10 @@ def evidence_error(factors: ScalarFactors, state: EPState) -> Tensor:
 
     .. math:: \tfrac{1}{12} \sum_{i \ne j} \gamma_i \gamma_j \rho_{ij}^3
 
-    (Opper, Paquet and Winther 2013: the second order, to the third cumulants). Of
-    answers that say much the same it is half of the error or all of it. It knows
-    nothing of rows whose variance is not matched, as where an answer may be a lapse and
-    surprises: there neither its size nor its sign is sure.
+    (Opper, Paquet and Winther 2013: the second order, to the third cumulants). Where
+    answers say much the same the estimate is between half of the error and all of it.
+    Rows whose variance is not matched, as where an answer may be a lapse and surprises,
+    are not allowed for: with these neither its size nor its sign is sure.
     """
     with torch.enable_grad():
         mean = state.cavity_mean.detach().requires_grad_()
@@ -584,11 +582,11 @@ class ExpectationPropagation(Engine):
 
     @torch.no_grad()
     def initial_sites(self, factors: Factors, moments: Moments | None = None) -> Sites:
-        """Makes initial sites of further answers, as each by itself would make its own.
+        """Makes initial sites of further answers, each as if it were the only one.
 
-        From there instead of from empty sites the sweeps end one to ten earlier: an
-        empty site's first step is the only one at first, and the reactions to it look
-        as if it had been too long. Without ``moments`` they are empty all the same.
+        From there the sweeps are one to ten fewer than from empty sites, which alone
+        move in the first sweep: in the second the other sites react, and its length
+        makes the first look too long. Without ``moments`` the sites are empty.
         """
         if moments is None:
             return super().initial_sites(factors)

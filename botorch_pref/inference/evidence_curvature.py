@@ -103,21 +103,22 @@ def ep_derivatives(
     factors: HalfLines,
     kernel: RowKernel,
 ) -> OfScales:
-    r"""Differentiates the evidence of expectation propagation twice.
+    r"""Differentiates EP's evidence twice, in the logs of the kernel's ``p`` scales.
 
-    That is in the logs of the ``p`` scales of the kernel: :math:`\frac12 \langle a a' -
-    W, C_i \rangle` and the second derivatives of the module's formula, with the changes
-    of the sites by those of the moments.
+    With the forces ``a`` of sites and the derivatives :math:`C_i` of the prior
+    covariance the first derivatives are :math:`\frac12 \langle a a' - W, C_i \rangle`.
+    The formula of the second ones is at the head of the module; the changes of sites
+    in it are those that keep them matching the moments.
 
     Args:
         covar: ``C``, the prior covariance of rows, ``m x m``.
         rows: At the fixed point.
-        cavity: Means and variances there, each ``m``.
+        cavity: Means and variances of the cavities there, each ``m``.
         factors: Of the rows.
         kernel: Of the rows.
 
     Returns:
-        ``p`` first and ``p x p`` second ones.
+        ``p`` first and ``p x p`` second derivatives.
     """
     kernel_slopes, force = kernel.slopes(), rows.force
     changes = kernel.first(kernel_slopes)
@@ -182,10 +183,11 @@ def _with_reaction(
 ) -> Array:
     r"""Adds to changes of means and variances, ``p x 2 m``, those that sites make.
 
-    Sites change by the slopes times the sum ``x``, and move it on: :math:`x_\mu = b +
-    \Sigma f(x)` and :math:`x_v = v - (\Sigma \circ \Sigma) \tau(x)`, which are ``2 m``
-    linear equations. ``covariance`` is :math:`\Sigma` of rows; ``moments`` are
-    overwritten.
+    The ``moments``, which are overwritten, are the changes ``b`` of means and ``v`` of
+    variances while sites stay. Those with the sites, ``x``, solve the ``2 m`` linear
+    equations :math:`x_\mu = b + \Sigma f(x)` and :math:`x_v = v - (\Sigma \circ \Sigma)
+    \tau(x)`: the slopes times ``x`` are the changes ``f`` of the sites' forces and
+    :math:`\tau` of their precisions. ``covariance`` is :math:`\Sigma` of rows.
     """
     m = len(covariance)
     square, reaction = covariance**2, np.empty((2 * m, 2 * m))
@@ -224,7 +226,7 @@ def laplace_derivatives(
         kernel: Of the rows.
 
     Returns:
-        ``p`` first and ``p x p`` second ones.
+        ``p`` first and ``p x p`` second derivatives.
     """
     kernel_slopes, force = kernel.slopes(), rows.force
     changes = kernel.first(kernel_slopes)

@@ -421,7 +421,7 @@ class GaussianSolution(Solution[PosteriorTerms]):
     def terms(self) -> PosteriorTerms:
         """The weights ``w`` and roots ``Q`` and ``P`` that prediction needs.
 
-        They are in the dtype of the prior, others of this solution in double precision.
+        They are in the dtype of the prior; other tensors of this solution are double.
         """
         like, widening = self.prior.covar, self.factor.widening()
         return PosteriorTerms(
@@ -443,9 +443,9 @@ class GaussianSolution(Solution[PosteriorTerms]):
     def evidence_rounding(self) -> Tensor:
         r"""Estimates how far the prior's rounding may move the evidence, in nats.
 
-        :math:`\frac{\epsilon}{2} \sum_{ij} |(w + 2q) w' - A' W A|_{ij} |K|_{ij}`, the
-        sum of what rounding of each entry does to first order, ``batch_shape``: the
-        factor of ``K`` is twice the gradient of :func:`prior_form`.
+        It is :math:`\frac{\epsilon}{2} \sum_{ij} |(w + 2q) w' - A' W A|_{ij} |K|_{ij}`,
+        ``batch_shape``: the sum of what rounding of each entry of ``K`` does to first
+        order, by the derivatives of :func:`prior_form`.
         """
         eps = torch.finfo(self.prior.covar.dtype).eps
         _, mean, covar = self.prior.in_double()

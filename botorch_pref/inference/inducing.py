@@ -216,7 +216,8 @@ class FeatureSolver(SiteSolver):
     def variance(self) -> Tensor:
         """Prior variances of the rows, ``batch_shape x m``, the shared noise included.
 
-        They are of features; what is left open of single rows is part of their factors.
+        They are those by the features: what these leave open of a row that shares no
+        noise is in its factor.
         """
         variance = cast("Tensor", sum(map(_squares, self.of_rows(self.features))))
         return variance if self.noise is None else variance + self.noise.diagonal()
@@ -237,7 +238,8 @@ class SharedFeatureSolver(FeatureSolver):
     def __init__(self, prior: InducingPrior, *arguments: Any) -> None:
         """Checks that all processes have the same prior, then stores the features.
 
-        The error is raised in all of them, for none would answer the others' sums.
+        All processes raise the error: raised in one alone it would leave the others
+        waiting for its part of their sums.
         """
         values = torch.cat([prior.points.flatten(), prior.covar.flatten()])
         room = self.largest(_ALIKE * values.abs().amax())
@@ -382,8 +384,8 @@ class FeatureFactor(SitePosterior):
     def root(self) -> Tensor:
         """Computes ``Q`` with ``J (I - S) J' = Q Q'``, ``batch_shape x r x r``.
 
-        By this, with the covariance ``S`` of the weights ``v`` given all answers, these
-        reduce the prior covariance of inducing points.
+        ``S`` is the posterior covariance of the weights ``v`` of features. Answers
+        reduce the prior covariance ``K_ZZ`` of inducing points by ``K_ZZ Q Q' K_ZZ``.
         """
         u = psd_root(self._gram)
         cholesky = site_cholesky(plus_identity(u.mT @ u))

@@ -91,7 +91,7 @@ class LogPosterior(Protocol[PointT]):
     """A log posterior whose mode is to be found."""
 
     def point(self, opposed: Tensor, moved: Tensor) -> PointT:
-        """Evaluates the posterior where the prior pulls ``opposed`` to ``moved``."""
+        """Evaluates the posterior at ``moved``; the prior pulls back by ``opposed``."""
 
     def curvature(self, point: PointT) -> tuple[Any, Tensor]:
         """Gives what responds to pulls there, and where it is a posterior."""
@@ -114,10 +114,10 @@ class _LogPosterior:
     factors: Factors
 
     def point(self, opposed: Tensor, moved: Tensor) -> _Utilities:
-        """Evaluates the log posterior where the prior pulls ``opposed`` to ``moved``.
+        """Evaluates the log posterior at ``moved``, a movement from the prior mean.
 
-        Both are in the space of the solver, of rows or of white points, from the prior
-        mean.
+        There the prior pulls back by ``opposed``. Both are in the space of the solver,
+        that of rows or of white points.
         """
         z = self.prior + self.solver.rows_of(moved)
         log_prob = self.factors.log_prob(z)

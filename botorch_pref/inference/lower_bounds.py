@@ -58,7 +58,7 @@ class Bound(ABC):
         """Finds the parameters with the largest expected bound for moments of the rows.
 
         This is step (16b) of Guo et al. (2020). Means and variances are ``batch_shape x
-        m``. Parameters are found sooner from others that are ``near``.
+        m``. A search starts from the parameters ``near``, if any.
         """
 
     @abstractmethod
@@ -75,9 +75,9 @@ class Bound(ABC):
     ) -> tuple[Tensor, SparseDesign | None]:
         r"""Computes minus the Hessian of the best expected bound in the mean utilities.
 
-        With the best parameters for every mean, which the parameters are for these
-        moments, it is :math:`A' \mathrm{diag}(c) A - V'V`: ``c`` is nonnegative and
-        ``V``, None for zero, couples the items of a set.
+        The ``parameters`` are the best ones for these moments, and change with the mean
+        to stay so. The Hessian's negative is :math:`A' \mathrm{diag}(c) A - V'V`: ``c``
+        is nonnegative and ``V``, None for zero, couples the items of a set.
         """
 
     def expected(self, parameters: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
@@ -184,13 +184,13 @@ class BouchardBound(Bound):
         Phantoms, items that an element of a batch lacks, have coefficients and weights
         of zero. A parameter is the ``xi`` of each item, then the ``alpha`` of each set.
         `_free_shift` is the part of the shift that no parameter changes: 1/2 of a
-        chosen item and -1/2 of others, as often as the set counts.
+        chosen item and -1/2 of others, times the count of the set.
 
         Args:
             stages: ``batch_shape x L x k`` long, the chosen point first, then -1.
             num_points: The number of points.
             like: Has the dtype and device of the result.
-            counts: How often each set was chosen from so, ``batch_shape x L``.
+            counts: How often each choice was made, ``batch_shape x L``; None for once.
         """
         self._items = items = stage_items(stages)
         self._here = items.present.to(like)
@@ -404,7 +404,7 @@ def stage_bound(
     """Makes Jaakkola and Jordan's bound of pairs and Bouchard's of larger sets.
 
     ``stages`` are ``batch_shape x L x k`` long, the chosen point first, padded with -1;
-    ``counts`` how often each was chosen from so, None for once.
+    ``counts`` how often each choice was made, None for once.
     """
     sizes = (stages >= 0).sum(-1, keepdim=True)
     is_pair = in_some_element(sizes.squeeze(-1) == 2, 1)

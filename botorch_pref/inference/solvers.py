@@ -58,8 +58,9 @@ class _RowFactor(SitePosterior):
     A site more precise than the prior is divided by its precision, where others are
     multiplied: with :math:`a = T^{1/2} B^{-1} T^{-1/2} s` for shifts of the first kind
     and :math:`a = s - T^{1/2} B^{-1} T^{1/2} C s` for the others there is no difference
-    of large numbers, and neither in :math:`\Sigma s = T^{-1} (s - a)`. Where none is a
-    hundred times as precise, all are of the first kind: that costs two digits.
+    of large numbers, and neither in :math:`\Sigma s = T^{-1} (s - a)`. Where no site is
+    a hundred times as precise as the prior, all take the second form, which costs two
+    digits.
     """
 
     def __init__(self, rows: SparseDesign, covar: Tensor, tau: Tensor) -> None:
@@ -115,8 +116,8 @@ class _RowFactor(SitePosterior):
 
         Shifts ``s`` and results are ``batch_shape x m x k``. Of sites more precise than
         the prior ``a = T^(1/2) B^-1 T^(-1/2) s`` and ``u = T^-1 (s - a)``, of others
-        ``a = s - T^(1/2) B^-1 T^(1/2) C s``: neither has a difference of large numbers,
-        and both hold for shifts of their own kind, so that they are mixed.
+        ``a = s - T^(1/2) B^-1 T^(1/2) C s``: neither has a difference of large numbers.
+        Forces are linear in ``s``, so that those of both kinds of shifts are added.
         """
         scale = self._scale.unsqueeze(-1)
         if not self._any_precise:
@@ -229,9 +230,9 @@ def _num_turns(largest: float, eps: float) -> int:
     """Counts the refinements of weights that are wanted, for `_PointFactor`.
 
     ``largest`` bounds the eigenvalues of ``C T``. Each turn multiplies the relative
-    error of the weights, ``eps * largest`` at first, by as much; so many turns make it
-    ``eps``, and six are tried where each gains less than a digit. None is wanted where
-    that error moves no posterior mean by a billionth of its deviation.
+    error of the weights, ``eps * largest`` at first, by ``eps * largest``, until it is
+    ``eps``; six are tried where each gains less than a digit. None is wanted where the
+    first error moves no posterior mean by a billionth of its deviation.
     """
     if not eps * largest * math.sqrt(max(largest, 0.0)) > _NEGLIGIBLE:
         return 0
@@ -371,10 +372,10 @@ class ConditionedNoise:
         return energy
 
     def with_root(self, values: Tensor) -> Tensor:
-        """Joins ``Q values`` and a root of ``M``, of columns for each block.
+        """Joins ``Q values`` and a root of ``M``, with columns for each block.
 
         If ``values`` are the design times a root of the posterior covariance of points,
-        that is one of the posterior covariance of rows, ``... x m x r``.
+        the result is a root of the posterior covariance of rows, ``... x m x r``.
         """
         columns = [part.root_columns(self._tau) for part in self.parts]
         return join_rows([self.soften(values), *columns]) if columns else values
@@ -492,11 +493,11 @@ class _PointFactor(SitePosterior):
         return self._site_noise.moved(self.rows.apply_matrix(moved), values)
 
     def squared_covariance(self) -> Callable[[Tensor], Tensor]:
-        """Makes the product of ``Sigma * Sigma``, entry by entry, with values of rows.
+        """Makes the function that multiplies by ``Sigma * Sigma``, entry by entry.
 
-        It is the diagonal of ``A S (A' diag(x) A) S A'``, where ``S`` is the covariance
-        of the points, ``n x n``. Rows that share noise have another ``Sigma``: see base
-        class.
+        The product with values ``x`` of rows is the diagonal of ``A S (A' diag(x) A) S
+        A'``, where ``S`` is the posterior covariance of the points, ``n x n``. Rows
+        that share noise have another ``Sigma``: see base class.
         """
         if self._solver.noise is not None:
             return super().squared_covariance()
@@ -516,11 +517,10 @@ class _PointFactor(SitePosterior):
         return self._site_noise.soften(self.rows.apply_matrix(self._weights(eye).mT))
 
     def rows_form(self, rows: SparseDesign, covar: Tensor) -> Tensor:
-        """Makes a form with the gradient of ``log |B| / 2`` in the rows' coefficients.
+        """Makes a form with the gradient of ``log |I + T C| / 2``; see base class.
 
         It is ``<P, A Sigma_f A'> / 2`` with the posterior covariance ``Sigma_f`` of
-        points held constant; its graph is that of ``rows.coefficients``. ``covar`` is
-        not needed.
+        points held constant, and the coefficients of ``A`` not. ``covar`` is not read.
         """
         with torch.no_grad():
             covariance = self._covariance

@@ -86,9 +86,9 @@ class PriorSlopes(NamedTuple):
     variance: Tensor
 
     def forms(self, prior: InducingPrior) -> tuple[Tensor, ...]:
-        """Multiplies each by its part of the prior: a term for each entry.
+        """Multiplies each derivative by its part of the prior, entry by entry.
 
-        The sums of all terms have the gradient of the evidence in that prior.
+        The sum of all products has the gradient of the evidence in that prior.
         """
         return tuple(
             slope * getattr(prior, name) for name, slope in self._asdict().items()
@@ -301,8 +301,8 @@ class SparseTangent:
         )
         state, p = self._fixed.state, self._projection
         w, weights = self._pulls.unsqueeze(-1), state.balance.weights.unsqueeze(-1)
-        # dK_ZX w - dK_ZZ w_Z, then dm + dC w, since P' w = w_Z, and 2 dK_XZ - P dK_ZZ:
-        # with P' it has the diagonal of dC.
+        # dK_ZX w - dK_ZZ w_Z; dm + dC w, since P' w = w_Z; and 2 dK_XZ - P dK_ZZ, whose
+        # product with P' has the diagonal of dC.
         towards = cross.mT @ w - covar @ weights
         pull = mean.unsqueeze(-1) + cross @ weights + p @ towards
         half = 2 * cross - p @ covar

@@ -114,7 +114,7 @@ class AndersonMemory:
     def extrapolate(self, x: Arrays, residual: Arrays, scale: Arrays) -> Arrays:
         """Stores one more residual at ``x``, and proposes the next iterate.
 
-        All are ``batch_shape x k``; ``scale`` is the diagonal of ``D``. The first
+        All are ``batch_shape x k``; ``scale`` weights entries of residuals. The first
         proposal is the image ``x + residual``; later ones are that image less a
         combination of the last changes of images, ``size - 1`` at most, whose
         coefficients would leave the smallest scaled residual.
@@ -144,10 +144,10 @@ def _solve_normal(normal: Arrays, target: Arrays) -> Arrays:
     """Solves least squares; returns zero where there is no solution in these digits.
 
     The equations are ``normal gamma = target``, ``batch_shape x k x k`` and ``... x k x
-    1``; ``normal`` is changed in place. What is added to its diagonal is a few
-    roundings of itself, so that differences that repeat others count little. Where all
-    sites but two or three are equal the differences span fewer directions than there
-    are, and rounding may leave no factor all the same.
+    1``; ``normal`` is changed in place. Its diagonal grows by ``16 k`` roundings, so
+    that differences that repeat others count little. Where all sites but two or three
+    are equal the ``k`` differences span fewer than ``k`` directions, and rounding may
+    leave no factor all the same.
     """
     digits = _module(normal).finfo(normal.dtype)
     ridge = _ROUNDING * normal.shape[-1] * digits.eps
@@ -185,10 +185,11 @@ class Damping:
         self._in_all = solver.in_all_processes
 
     def next_sites(self, sweep: Sweep, memory: AndersonMemory) -> Arrays:
-        """Chooses the next sites, damped where acceleration makes precisions negative.
+        """Chooses accelerated sites next, or damped ones after a step taken back.
 
-        But for rows whose damped step has a negative one too: answers ask for these.
-        The memory takes in the present sweep in any case.
+        Damped are also those where acceleration alone makes a precision negative: if
+        the damped step does too, answers ask for it. The memory takes in the present
+        sweep in any case.
         """
         accelerated = memory.extrapolate(sweep.sites, sweep.step, sweep.scale)
         num_rows = accelerated.shape[-1] // 2
@@ -204,7 +205,8 @@ class Damping:
     def adapt(self, accepted: Arrays, all_accepted: bool) -> None:
         """Halves the steps of elements that had to go back, doubles the others'.
 
-        ``accepted``, ``batch_shape``, says which did not; they go on with acceleration.
+        ``accepted``, ``batch_shape``, marks the others, which go on with acceleration;
+        no step is longer than a whole one.
         """
         if all_accepted and not self._is_active:
             return
@@ -242,9 +244,10 @@ def fixed_point(
 ) -> tuple[SweepT, int]:
     """Sweeps in parallel until tilted and posterior moments agree.
 
-    Answers about almost the same row overshoot together, each by little: so a step
-    after which the next one is longer is taken back too. Where the sweeps lead nowhere,
-    the one with the smallest mismatch is returned.
+    A step is taken back where it leaves no posterior, or where the next one would be
+    more than twice as long: answers about almost the same row overshoot together, each
+    by little. Where the sweeps lead nowhere, the one with the smallest mismatch is
+    returned.
 
     Args:
         evaluate: Gives the sweep from sites; raises a ``PrecisionError`` where rounding
@@ -449,7 +452,7 @@ class QuickSweep:
 
     @cached_property
     def residual(self) -> np.float64:
-        """The mismatch, or how far matching all would move the posterior.
+        """The larger of the mismatch and the movement by a step that matches all.
 
         As :attr:`.EPState.residual`: the worst mean moves by ``Sigma (dnu - dtau
         mean)``, in deviations, and variances by ``|dtau| Sigma_ii`` in sum.
@@ -485,10 +488,9 @@ class QuickSweeps:
     def from_problem(
         cls, solver: SiteSolver, prior: Tensor, factors: ScalarFactors
     ) -> QuickSweeps | None:
-        """Makes those of a problem, None for one that is not for them.
+        """Makes the quick sweeps of a problem, whose rows have prior means ``prior``.
 
-        None where `row_arrays` has none, and where the prior knows a row exactly.
-        ``prior`` are the prior means of rows, ``m``.
+        None where `row_arrays` returns None, and where the prior knows a row exactly.
         """
         arrays = row_arrays(solver, prior)
         if arrays is None or not solver.resolves_all:
@@ -500,7 +502,7 @@ class QuickSweeps:
 
         Raises:
             PrecisionError: Rounding leaves no Gaussian.
-            NoQuickSweep: A precision is negative, or is to be.
+            NoQuickSweep: A site, or one that matches, has a negative precision.
         """
         m = len(self.prior)
         tau, nu = sites[:m], sites[m:]

@@ -120,8 +120,9 @@ class BoundStep:
     def residual(self) -> Tensor:
         """Distance to the best parameters, in posterior deviations, ``batch_shape``.
 
-        By Newton's step in the worst mean, or by one turn in the summed variances. A
-        turn moves means by a thousandth of what is left where answers are thousands.
+        The largest of three: the worst mean's movement by Newton's step, that by the
+        sites of the best parameters, and the summed relative change of variances by
+        these. With thousands of answers the second is a thousandth of the first.
         """
         # Of rows that the prior knows exactly, and of phantoms, there is rounding only.
         tiny = torch.finfo(self.variance.dtype).tiny

@@ -51,7 +51,7 @@ class _Sites(NamedTuple):
     shift: Tensor
 
     def toward(self, target: _Sites, size: Tensor) -> _Sites:
-        """Returns the sites a share of the way to others, ``size``, ``batch_shape``."""
+        """Returns sites at a share ``size``, ``batch_shape``, of the way to others."""
         size = size[..., None, None]
         return _Sites(
             self.precision.lerp(target.precision, size[..., None]),
@@ -100,7 +100,7 @@ class _Choices:
     """Sets of items as differences, ``batch_shape x L x k x d``, the chosen one last.
 
     ``absent`` marks other items that a set lacks, ``batch_shape x L x (k - 1)``;
-    ``counts``, ``batch_shape x L``, say how often each was chosen from so, and
+    ``counts``, ``batch_shape x L``, say how often each choice was made, and
     ``precision`` is that of the prior.
     """
 
@@ -115,8 +115,9 @@ class _Choices:
     ) -> _Choices:
         """Makes the sets of :meth:`.WeightEngine.solve` as differences of features.
 
-        Those of each option from the first other one, ``stages[..., 1]``; the chosen
-        option is moved to the end. Sets without a second option count 0 times.
+        From each option's features those of ``stages[..., 1]``, the first that was not
+        chosen, are subtracted; the chosen option, ``stages[..., 0]``, comes last. Sets
+        without a second option count 0 times.
         """
         items = take_rows(features, stages.clamp_min(0).flatten(-2))
         items = items.unflatten(-2, stages.shape[-2:])

@@ -110,8 +110,8 @@ class WeightEngine:
 
         ``X``, ``batch_shape x n x d``, has the features; ``stages``, ``batch_shape x L
         x k`` long, the chosen point first, end in -1; :math:`\eta` is positive,
-        ``batch_shape``. ``counts``, ``batch_shape x L``, say how often each set was
-        chosen from so.
+        ``batch_shape``. ``counts``, ``batch_shape x L``, say how often each choice was
+        made; None for once.
         """
         arguments = in_double((features, stages, precision, counts))
         solution = self.find(*arguments)
@@ -166,7 +166,7 @@ class _Model(NamedTuple):
         return _Weights(opposed, moved, pull, value, self.counts * log_p.exp(), around)
 
     def curvature(self, point: _Weights) -> tuple[_Curvature, Tensor]:
-        """Factors minus the Hessian at some weights; they are a maximum everywhere.
+        """Factors minus the Hessian at some weights, everywhere positive definite.
 
         It is ``eta I`` plus the covariance of features under the probabilities of each
         set, summed over sets, ``batch_shape x d x d``.

@@ -88,8 +88,8 @@ class _BoxLogRatio:
         two_sided = lower.isfinite() & upper.isfinite()
         two_sided = two_sided.view(-1, lower.shape[-1]).any(0)
         (self._boxed,) = two_sided.nonzero(as_tuple=True)
-        # The probability loses digits to underflow beyond, and on the other side the
-        # density does, for which processors take twenty times as long.
+        # Beyond this argument of erfc the probability underflows, and below minus it
+        # the density: processors take twenty times as long for numbers that do.
         tiny = torch.finfo(lower.dtype).tiny
         self._end = math.sqrt(-0.9 * math.log(tiny))
 
@@ -213,9 +213,9 @@ class BoxCopula:
 
         The coordinate ``s_i`` is the normal score of the quantile of ``v_i`` within its
         box, under its cavity. `_excess` is ``C^-1 - I``, with the correlations ``C`` of
-        ``s`` under expectation propagation, `_precision` that of the prior of ``v``;
-        `_log_scale` is the log of what the integral of the target is short of the
-        probability of the answers by.
+        ``s`` under expectation propagation, and `_precision` the prior precision of
+        ``v``; `_log_scale` is the log of the probability of the answers over the
+        integral of the target.
         """
         self._box, self._root = box, root
         self._mean, self._scale = cavity
@@ -245,7 +245,7 @@ class BoxCopula:
         approximation: GaussianSolution,
         means: Tensor,
     ) -> Self | None:
-        """Makes that of expectation propagation; None where rounding prevents it.
+        """Makes the copula of a solution by EP; None where rounding leaves no factor.
 
         Args:
             factors: The boxes.
@@ -305,8 +305,8 @@ class BoxCopula:
     def __call__(self, s: Tensor) -> tuple[Tensor, Tensor]:
         """Computes the log ratio to ``N(0, C)`` at coordinates ``s``, and its gradient.
 
-        With the boxed values ``v(s)``, ``y`` these in deviations from their cavities'
-        means, and ``r`` less their prior means, of covariance ``G``, the ratio is ``(y'
+        The boxed values ``v(s)`` are ``y`` when standardised by their cavities, and
+        ``r`` less their prior means, of prior covariance ``G``. The log ratio is ``(y'
         y - r' G^-1 r + s' (C^-1 - I) s) / 2``, without constants, ``num_chains x
         batch_shape``.
         """
@@ -327,10 +327,10 @@ class BoxCopula:
         return (residual, _times(residual, self._precision), _times(s, self._excess))
 
     def _gradient(self, s: Tensor, y: Tensor, force: Tensor, pull: Tensor) -> Tensor:
-        """Computes the gradient in ``s``: ``dv / ds`` times that in ``v``, and more.
+        """Computes the gradient in ``s``: ``pull`` and ``dv / ds`` times that in ``v``.
 
-        The rest is the ``pull`` between both Gaussians; ``y`` are the standardised
-        values.
+        ``pull`` is ``(C^-1 - I) s``, of the two Gaussians of ``s``; ``force`` is the
+        prior's on ``v``, and ``y`` are the standardised values.
         """
         # dv / ds is a ratio of densities.
         slope = (y.square() - s.square()).mul_(0.5).exp_().mul_(self._mass)

@@ -343,9 +343,9 @@ def ghk_update(
 
     Given each earlier draw these rows have ``means``, ``S x batch_shape x p``, and
     ``covariance``, noise included, and fell into the box of ``lower`` and ``upper``. A
-    draw counts by the probability of that box, and is chosen so often; the share is
-    that of effective draws that are left, ``batch_shape``. Elements of a batch share
-    random numbers, so that none depends on the others.
+    draw is chosen as often as its weight says, the probability of that box. ``share``,
+    ``batch_shape``, is the effective number of weighted draws over ``S``. Elements of a
+    batch share random numbers, so that none depends on the others.
     """
     root = torch.linalg.cholesky(covariance)
     scale = root.diagonal(dim1=-2, dim2=-1)
@@ -414,7 +414,7 @@ def continue_draws(
     ``noise`` is that of the earlier rows. Given each earlier draw, utilities at the
     points of the further answers have ``means``, ``S x batch_shape x n``, and around
     them this ``covariance``. Where further answers join earlier ones about the same
-    row, the mean of what was heard is that of both, weighted by their precisions.
+    row, its boxed value is the mean of both, weighted by the precisions of their noise.
     """
     batch = torch.broadcast_shapes(
         sources.batch_shape,

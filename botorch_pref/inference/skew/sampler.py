@@ -159,10 +159,10 @@ def reached(r_hat: Tensor, size: Tensor, num_draws: int) -> Tensor:
 
 
 def out_of_reach(r_hat: Tensor, size: Tensor, num_draws: int, longer: int) -> Tensor:
-    """Tells whether a run so many times longer would still be far from its targets.
+    """Tells whether a run ``longer`` times as long misses a target more than twofold.
 
-    Of chains that mix, length divides what R-hat has above one, and multiplies the
-    size.
+    While chains mix, the length divides ``R-hat - 1`` and multiplies the effective
+    ``size``; the targets are 0.05 and ``num_draws``.
     """
     above = (r_hat - 1) / longer > _SLACK * (_R_HAT_TARGET - 1)
     return above | (_SLACK * longer * size < num_draws)
@@ -342,7 +342,7 @@ class _Chains:
         self.num_kicks = 1
         # Not at draws of the Gaussian: some lie hundreds of noise deviations behind a
         # wall, where the force is too stiff for any step and a chain would stay.
-        # The draw, for the shape, is one of those that a seed gives.
+        # Drawn for its shape alone: without it a seed would give other chains.
         centre = torch.zeros_like(coordinates.normal(num_chains, generator))
         self._state = coordinates.state(centre)
 
@@ -418,8 +418,8 @@ def with_control_variates(
     gives the mean the least variance, summed over rows in their own units. It is none
     where :math:`\ell` is a steep wall, and where the mean of :math:`x - f` is further
     from :math:`\mu` than it scatters: then no draw came so close to a wall that its
-    force is known. Where there are few draws, or rows that follow from others, the
-    covariance stays.
+    force is known. With fewer than 1.25 draws a row, or rows that follow from others,
+    the covariance stays.
 
     ``draws``, of ``all_draws``, ``n x batch_shape x m``, are moved; ``forces`` are
     those at all, and ``size`` is the effective number of all, ``batch_shape``.
@@ -484,12 +484,12 @@ def sample_latent(
     r"""Draws from :math:`p(z) \propto N(z; \mu, H H') e^{\ell(z)}`.
 
     All chains start at the mean. Warm-up adds kicks to the trajectory until 80 % of the
-    proposals are accepted and then leaves them. The first run has half as many steps
+    proposals are accepted or 128 are reached. The first run has half as many steps
     again as independent transitions would need. It doubles until the worst row has
     ``num_draws`` effective draws and an R-hat of at most 1.05, or four doublings are
     spent or would not be enough. There is a chain for each 16 draws, at least 32 and at
     most 256: fewer cost more per draw, more leave each too short to tell whether it
-    mixed. Draws then get moments :func:`with_control_variates` unless walls are thin.
+    mixed. With at most 16 kicks, draws get moments :func:`with_control_variates`.
     """
     num_chains = min(256, max(32, num_draws // 16))
     coordinates = _Coordinates(target)

@@ -245,13 +245,13 @@ class UnifiedSkewNormal(Engine):
     ) -> SkewSolution:
         """See base class.
 
-        Draws depend on data and hyper-parameters, not on what was solved before: only a
-        fit, which records gradients, starts from there.
+        Draws of ``start`` are used if enough are left. Else the result depends on data
+        and hyper-parameters alone: only a fit, which records gradients, starts from an
+        earlier solution.
         """
         boxes = cast("BoxFactors | MergedBoxFactors", factors)
         skew_start = start if isinstance(start, SkewStart) else None
-        # A fit; else draws that go on, or, for the same result whatever was asked
-        # before, chains from a start of their own.
+        # A fit; else draws that go on, or new chains.
         if torch.is_grad_enabled():
             approximation = self.approximation.solve(prior, boxes, start)
         elif skew_start is not None and self._goes_on(skew_start):
