@@ -435,6 +435,14 @@ def test_items_that_won_or_lost_all_are_told(
     assert "'a' won all; 'c' lost all: answers bound such utilities on one" in output
     run(tmp_path, "winner,loser\na,b\nb,c\nc,a\n")
     assert "won all" not in capsys.readouterr().out
+    # A choice from three is one answer about its winner, however many lost.
+    head = "option_a,option_b,option_c,choice\n"
+    run(tmp_path, head + "a,b,c,a\na,b,d,a\na,c,d,c\nd,b,c,d\n")
+    output = capsys.readouterr().out
+    assert "won all" not in output, "a was chosen twice, and lost once"
+    assert "'b' lost all: answers bound" in output
+    run(tmp_path, head + "a,b,c,a\na,b,d,a\nb,c,d,c\nd,b,c,d\nc,b,d,b\n")
+    assert "'a' won all: answers bound" in capsys.readouterr().out
 
 
 def test_names_that_stand_for_nothing_are_told(

@@ -266,16 +266,17 @@ def _one_sided(answers: DataFrame) -> list[str]:
     other end of its interval, a Gaussian's, is a twentieth to a seventh of the interval
     too near.
     """
-    number = answer_totals(answers, answers[COUNT])
+    from pandas import Index
+
+    items = Index(answers[[WINNER, LOSER]].to_numpy().ravel()).unique().sort_values()
+    tied = answers.loc[answers[TIE], [WINNER, LOSER]].to_numpy().ravel()
     decided = answers[~answers[TIE]]
-    sides = {
-        side: decided.groupby(end)[COUNT].sum().reindex(number.index, fill_value=0)
-        for side, end in (("won", WINNER), ("lost", LOSER))
-    }
     sides_in_words = [
         f"{', '.join(map(repr, names[:3]))}{remainder_of(names, 3)} {side} all"
-        for side, count in sides.items()
-        if (names := [str(name) for name in number.index[count == number]])
+        for side, opposite in (("won", LOSER), ("lost", WINNER))
+        if (
+            names := [*map(str, items[~items.isin(decided[opposite])].difference(tied))]
+        )
     ]
     if not sides_in_words:
         return []
