@@ -9,6 +9,12 @@ from botorch_pref.acquisition.duels import (
     incumbent,
     incumbent_index,
 )
+from botorch_pref.acquisition.exploring_rule import (
+    DistinctOptions,
+    DuelingEIIG,
+    DuelingExploringEIIG,
+    DuelingTailedEI,
+)
 from botorch_pref.acquisition.knowledge_gradient import (
     DuelingJointKG,
     DuelingKG,
@@ -17,14 +23,10 @@ from botorch_pref.acquisition.knowledge_gradient import (
 from botorch_pref.acquisition.recommendation import Recommendation, recommend
 from botorch_pref.acquisition.registration import register_acquisition
 from botorch_pref.acquisition.rules import (
-    DistinctOptions,
     DuelingBALD,
-    DuelingEIIG,
     DuelingEUBO,
-    DuelingExploringEIIG,
     DuelingJointEUBO,
     DuelingMUC,
-    DuelingTailedEI,
     DuelingUCB,
 )
 from botorch_pref.acquisition.thompson import (

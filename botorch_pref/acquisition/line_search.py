@@ -13,7 +13,8 @@ from torch import Generator, Tensor
 
 from botorch_pref.acquisition.design_space import DesignSpace
 from botorch_pref.acquisition.duels import observed_points, takes_points
-from botorch_pref.acquisition.rules import DuelingJointEUBO, WrappedAcquisition
+from botorch_pref.acquisition.exploring_rule import WrappedAcquisition
+from botorch_pref.acquisition.rules import DuelingJointEUBO
 from botorch_pref.feedback import LineChoices
 from botorch_pref.feedback.lines import STEADINESS
 from botorch_pref.models import GroupUtility

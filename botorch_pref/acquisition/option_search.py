@@ -16,7 +16,10 @@ from botorch.optim.optimize import optimize_acqf
 from torch import Tensor
 
 from botorch_pref.acquisition.design_space import MAX_DESIGNS, Constraint, DesignSpace
-from botorch_pref.acquisition.rules import WrappedAcquisition, options_of_search
+from botorch_pref.acquisition.exploring_rule import (
+    WrappedAcquisition,
+    options_of_search,
+)
 from botorch_pref.errors import FeedbackError
 
 _TURNS = 4

@@ -18,8 +18,8 @@ from botorch.utils.transforms import t_batch_mode_transform
 from torch import Tensor
 
 from botorch_pref.acquisition.duels import takes_points
+from botorch_pref.acquisition.exploring_rule import DuelingEIIG, WrappedAcquisition
 from botorch_pref.acquisition.registration import utility_model
-from botorch_pref.acquisition.rules import DuelingEIIG, WrappedAcquisition
 from botorch_pref.models import PreferenceGP, log_validity_probability
 from botorch_pref.numerics.argument_checks import checked_arguments
 

@@ -26,6 +26,7 @@ from botorch_pref.acquisition import (
 )
 from botorch_pref.acquisition.design_space import Constraint, DesignSpace
 from botorch_pref.acquisition.duels import observed_points
+from botorch_pref.acquisition.exploring_rule import SMALLEST_DIFFERENCE
 from botorch_pref.acquisition.knowledge_gradient import without_hopeless
 from botorch_pref.acquisition.line_search import (
     LineEUBO,
@@ -37,7 +38,7 @@ from botorch_pref.acquisition.option_search import best_options
 from botorch_pref.acquisition.plane_search import best_plane, planes_through, side_of
 from botorch_pref.acquisition.recommendation import recommended_of_space
 from botorch_pref.acquisition.reliability_check import reliability_check
-from botorch_pref.acquisition.rules import SMALLEST_DIFFERENCE, DuelingJointEUBO
+from botorch_pref.acquisition.rules import DuelingJointEUBO
 from botorch_pref.acquisition.space_arguments import (
     checked_bounds,
     checked_designs,

@@ -33,7 +33,7 @@ from botorch_pref import (
     SkewPreferenceGP,
     incumbent,
 )
-from botorch_pref.acquisition.rules import nearness
+from botorch_pref.acquisition.exploring_rule import nearness
 from botorch_pref.posteriors.gaussian import difference_mixture
 
 DOUBLE = torch.float64

@@ -19,6 +19,7 @@ from torch import Tensor
 from botorch_pref.acquisition import incumbent
 from botorch_pref.acquisition.design_space import MAX_DESIGNS, DesignSpace, Listed
 from botorch_pref.acquisition.duels import better_probability, with_others
+from botorch_pref.acquisition.exploring_rule import WrappedAcquisition, nearness
 from botorch_pref.acquisition.option_search import (
     Climb,
     Order,
@@ -26,7 +27,6 @@ from botorch_pref.acquisition.option_search import (
     climbed_options,
     in_portions,
 )
-from botorch_pref.acquisition.rules import WrappedAcquisition, nearness
 from botorch_pref.ax.space.constraints import constrained_names
 from botorch_pref.ax.space.context import NO_CONTEXT, Context
 from botorch_pref.ax.space.differences import all_values, differ, few_values

@@ -21,7 +21,7 @@ from ax.core.types import TParameterization
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from botorch_pref.acquisition.rules import SMALLEST_DIFFERENCE
+from botorch_pref.acquisition.exploring_rule import SMALLEST_DIFFERENCE
 from botorch_pref.ax.space.constraints import most_shares
 from botorch_pref.ax.space.options import Catalogue
 from botorch_pref.ax.user_values import argument_error, finite_number

@@ -26,7 +26,7 @@ from pandas import CategoricalDtype, DataFrame, Index, RangeIndex, Series
 from pandas.api import types
 from pandas.api.types import is_bool, is_scalar
 
-from botorch_pref.acquisition.rules import SMALLEST_DIFFERENCE
+from botorch_pref.acquisition.exploring_rule import SMALLEST_DIFFERENCE
 from botorch_pref.ax.space.constraints import shown_constraint
 from botorch_pref.ax.user_values import (
     TEXT,
