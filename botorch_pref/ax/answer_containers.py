@@ -39,11 +39,12 @@ def feedback_blocks(
     """Returns answers in containers that models take, one for each class of feedback.
 
     Args:
-        answers: The data of each answer, by the name of the metric and by datapoint.
+        answers: The values of each answer, by metric and datapoint; answers themselves
+            by trial and rater.
         num_levels: How many levels the experiment's scale has; None without a scale.
         positions: Where datapoints were on display in each answer, see `position`; None
             where positions do not count.
-        counts: How often each answer was given, where that is not once.
+        counts: How often each answer was given; once where it is not among them.
     """
     blocks: dict[type[Feedback], Feedback] = {}
     groups: dict[str, list[tuple[Answered, Values]]] = {
@@ -68,8 +69,8 @@ def feedback_blocks(
 def _told_rows(kind: AnswerKind, values: Values) -> list[tuple[str, Values]]:
     """Lists the rows of an answer that models take, each with its metric.
 
-    A tie of all options is several, see `tied_in_turn`. Of a ranking with shared places
-    they are the choices, duels and ties that `rankings_with_ties` makes of it.
+    A tie of all options becomes several ties, see `tied_in_turn`. A ranking with shared
+    places becomes the choices, duels and ties that `rankings_with_ties` makes of it.
     """
     if kind is TIE:
         return [(kind.metric, two) for two in tied_in_turn(values)]
@@ -114,7 +115,7 @@ def _counted(
 ) -> Feedback:
     """Returns answers of a kind in a container, with how often each was given.
 
-    Where the container has no counts, each answer is in it as often.
+    A container without a field for counts has a row for each time.
     """
     block, times = kind.feedback(rows, num_levels), [counts.get(a, 1) for a, _ in rows]
     if max(times) == 1:

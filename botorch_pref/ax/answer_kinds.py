@@ -75,8 +75,8 @@ class ShownOptions:
         """Lists the options that ``field`` compares: two or more valid ones.
 
         Raises:
-            ExperimentError: There are fewer; or others than two where it is of a
-                ``pair``.
+            ExperimentError: There are fewer; or more than two, and ``field`` compares
+                a ``pair``.
         """
         if len(self.valid) < 2:
             raise ExperimentError(
@@ -316,9 +316,10 @@ def _strengths(groups: Groups, num_levels: int | None) -> Strengths:
 
 
 def _stops(groups: Groups, num_levels: int | None) -> LineChoices:
-    """Makes line choices of trials with data of two ends, and of a stop within.
+    """Makes line choices of trials whose data are the shares of two ends.
 
-    A position from the first end to the second is the share of the second.
+    The position, from the first end (0) to the second (1), is the share of the second.
+    A stop between the ends has data too, the value `STOP`.
     """
     lines, positions = [], []
     for (trial, _), values in groups:
@@ -468,7 +469,7 @@ def preferred(answer: Mapping[str, Any], num_options: int) -> tuple[Pairs, Pairs
             pairs = permutations(worth, 2)
             decided = [(i, j) for i, j in pairs if worth[i] > worth[j]]
             equal = [(i, j) for i, j in combinations(worth, 2) if worth[i] == worth[j]]
-            # The options that are not the best of many are not equal.
+            # Beside one best option, the others have equal values but are no ties.
             return decided, [] if decided and kind is not RANKING else equal
     return [], []
 

@@ -95,7 +95,7 @@ def record_table(
             f"answers is a {type(answers).__name__}; give a table of pandas, or the "
             "path of a CSV file."
         )
-    # As those of files, which spreadsheets leave at the end.
+    # Spreadsheets leave empty rows at the end.
     table = table[~table.map(_is_gap).all(axis=1)]
     if table.empty:
         raise ExperimentError("The table of answers has no rows; give one an answer.")
@@ -410,8 +410,8 @@ def parameter_columns(
 ) -> dict[str, str]:
     """Gives the column of each parameter in a table that has ``reserved`` columns.
 
-    It is called as the parameter, or ends in ``_parameter`` where that is the name of
-    another column: tables that were written are read so.
+    It has the name of the parameter, and ends in ``_parameter`` where another column is
+    called so. Tables are written and read by these names.
     """
     columns = {}
     for name in names:
@@ -432,7 +432,8 @@ def _design(
 ) -> dict[str, Any]:
     """Returns a design of a row, as far as the row has it.
 
-    Cells of a file are texts of values; empty ones are none unless texts are values.
+    Cells of a file are texts. An empty one leaves its parameter out, unless values of
+    the parameter are texts.
     """
     cells = {name: row[column] for name, column in columns.items() if column in row}
     if not from_file:
@@ -482,8 +483,8 @@ def _circumstances(row: Mapping[Hashable, Any]) -> dict[str, Any]:
 def _time(cell: object) -> str | None:
     """Gives the time of a cell that `answer_table` wrote; None of others, such as days.
 
-    By it, an answer that is read a second time is known. Times of the calendar's first
-    and last year, which not all time zones have whole, are None too.
+    An answer that is read a second time is recognised by it. Times of the calendar's
+    first and last year, which not all time zones have whole, are None too.
     """
     with suppress(ValueError, OverflowError):
         if isinstance(cell, str):

@@ -205,11 +205,12 @@ def check_taken(
 ) -> None:
     """Checks that the model of an experiment takes an answer, before it is kept.
 
-    It makes a model of this answer alone: one that takes each of some kinds of answers
-    takes all of them. The kind alone decides, so each kind is tried once.
+    It makes a model of this answer alone: a model that takes two kinds of answers takes
+    them together too. Only the kind decides, so that each kind is tried once.
 
     Raises:
-        ExperimentError: It does not, or what a bias of positions adds is not known.
+        ExperimentError: The model does not take the answer, or it is not known what a
+            bias of positions adds to it.
     """
     rows = answer.rows(num_options)
     biased = settings.position_bias
@@ -247,7 +248,7 @@ def check_taken(
     except ExperimentError:
         raise
     except Exception as error:
-        # A model can refuse options of another in any way.
+        # Options that are meant for another model fail with any error.
         raise ExperimentError(
             f"{settings.model} with model_options={settings.model_options!r} does not "
             f"take {answer.to_json()}: {error} In an experiment, name the model in "

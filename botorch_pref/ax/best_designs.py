@@ -206,7 +206,7 @@ def _stop_near(
     point, stop, *ends = adapter.points_of(designs)
     if not is_at_stop(point, stop, torch.stack(ends)):
         return None
-    # A hand does not tell contexts apart either, and which one holds is known.
+    # A stop so near may be in another context, and is moved to the adapter's.
     design = in_context(log.space, line.stop.parameters, adapter.context)
     return design if log.space.check_membership(design) else None
 
@@ -220,10 +220,10 @@ _MOST_DEALT = 10_000_000
 def cross_validation(adapter: PreferenceAdapter, num_folds: int) -> DataFrame:
     r"""Scores each answer under a model that was fitted without it.
 
-    A fold is of whole questions, dealt out as Ax does (from NumPy's global generator);
-    an answer that was given several times can be in several folds. The hyper-parameters
-    are learned anew without it. For the answers :math:`y_1 \dots y_m` of a kind, the
-    log-loss is
+    Folds are of whole answers, dealt out as Ax does (from NumPy's global generator);
+    an answer that was given several times can be in several folds. For the answers
+    :math:`y_1 \dots y_m` of a kind, and the answers :math:`D_{-i}` outside the fold of
+    :math:`y_i`, from which hyper-parameters are learned anew, the log-loss is
 
     .. math:: -\frac{1}{m} \sum_{i=1}^m \log p(y_i \mid D_{-i}),
 

@@ -159,8 +159,8 @@ def _representatives(apart: Tensor, utilities: Tensor) -> Tensor:
     """Finds the place of the option that stands for each option and its near copies.
 
     From the largest utility downwards, an option stands for all that people cannot tell
-    from it and that no option stands for yet. In ``apart``, ``n x c``, designs are in
-    smallest differences.
+    from it and that no option stands for yet. ``apart``, ``n x c``, has the ``c``
+    coordinates that `in_smallest_differences` gives an option.
     """
     places = torch.full((len(apart),), -1)
     for i in utilities.argsort(descending=True, stable=True).tolist():
@@ -220,7 +220,7 @@ def _stops_and_ends(log: Log, arms: Sequence[Arm]) -> list[Comparisons]:
 def _copies(arms: Sequence[Arm]) -> list[Comparisons]:
     """Returns pairs of arms that are one design in the context, as places of arms.
 
-    They were seen in others; the graph of comparisons joins what is said of both.
+    They were seen in different contexts, and the graph of comparisons joins them.
     """
     first: dict[str, int] = {}
     places = [first.setdefault(arm.signature, i) for i, arm in enumerate(arms)]

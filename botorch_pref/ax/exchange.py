@@ -137,7 +137,7 @@ def _tell_again(log: Log, event: Event) -> None:
     content = dict(event.what)
     options = tuple(Option(**fields) for fields in content.pop("options"))
     rater = content.pop("rater", None)
-    # Names are made of the order in which they were chosen.
+    # New options are named by the order in which they were chosen.
     question = LoggedQuestion(event.question, options, [event])
     designs = [
         dict(own_design(log.space, log.catalogue, option.parameters))

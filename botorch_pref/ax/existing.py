@@ -160,10 +160,13 @@ def uncompared_designs(
 def in_groups(
     designs: Sequence[Mapping[str, Any]], size: int
 ) -> list[Sequence[Mapping[str, Any]]]:
-    """Groups designs by a size; the last group may be smaller, but never of one."""
+    """Groups designs by a size; the last group may be smaller.
+
+    A last design alone is grouped with the one before it, which is in two groups then;
+    of a single design there is no group.
+    """
     starts = [*range(0, len(designs), size)]
     groups = [designs[start : start + size] for start in starts]
     if len(groups) > 1 and len(groups[-1]) == 1:
-        # Compared with one of the group before, of which it is one more question.
         groups[-1] = [groups[-2][-1], *groups[-1]]
     return [group for group in groups if len(group) > 1]

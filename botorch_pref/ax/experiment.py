@@ -106,7 +106,7 @@ class PreferenceExperiment(StoredExperiment):
 
     @one_at_a_time
     def __repr__(self) -> str:
-        """Shows name, storage, numbers of questions and answers, and what asks."""
+        """Shows name, storage, counts, model and acquisition function."""
         try:
             log = self.log
         except BotorchPrefError as error:
@@ -214,7 +214,7 @@ class PreferenceExperiment(StoredExperiment):
         return self._add(lambda log: log.ask(chosen, rater))[0]
 
     def _add(self, change: Callable[[Log], object]) -> list[Question]:
-        """Stores what a change adds to the log, and returns the questions among it."""
+        """Stores what a change adds to the log, and returns the new questions."""
         with self._stored.change() as log:
             before = len(log.questions)
             change(log)
@@ -433,11 +433,11 @@ class PreferenceExperiment(StoredExperiment):
     def cross_validate(self, num_folds: int = 5) -> DataFrame:
         """Computes scores of predictions of answers that the model has not seen.
 
-        The questions are split into ``num_folds`` parts, each predicted from the
+        The answers are split into ``num_folds`` parts, each predicted from the
         others; see `cross_validation`.
 
         Raises:
-            ExperimentError: There are fewer answered questions than folds.
+            ExperimentError: There are fewer answers than folds.
         """
         adapter = self.fitted_adapter()
         with with_rng_seed(
@@ -449,10 +449,10 @@ class PreferenceExperiment(StoredExperiment):
     def fitted_adapter(
         self, *, rater: str | None = None, context: Mapping[str, Any] | None = None
     ) -> PreferenceAdapter:
-        """Fits Ax's adapter to all answers: ``botorch_model``, ``predict``.
+        """Returns Ax's adapter, whose ``botorch_model`` is fitted to all answers.
 
-        Its arguments and its errors are those of `recommend`; without a context, it is
-        of designs in all of them.
+        Arguments and errors are those of `recommend`; without a context, its designs
+        may be in any.
         """
         name, log = checked_rater(rater), self.log
         number = None if name is None else log.known_rater(name)

@@ -55,14 +55,14 @@ def distinct_options(options: DataFrame) -> DataFrame:
 
 
 def printed_options(options: DataFrame, reference: str) -> DataFrame:
-    """Arranges options as a report prints them: by their differences to another one.
+    """Arranges options as a report prints them, with differences to a reference.
 
     Comparisons say nothing of the level of utilities, so that differences and their
     intervals are printed in place of utilities.
 
     Args:
         options: A table of a report, or its first rows.
-        reference: What the table calls the design to which differences are.
+        reference: What the report calls the design to which differences are taken.
     """
     table = distinct_options(options).round(DECIMALS)
     designs = [name for name in table.columns if name not in OPTION_COLUMNS]
@@ -144,7 +144,7 @@ def advice_in_words(
             f"is {values['guessed']:.2f}, where before them it was 0.50. Ask about "
             "options that differ more, or whether the person sees a difference."
         )
-    # What answers say of options that nobody can tell from the best, they say of it.
+    # With the counts of copies, which nobody can tell from the best option.
     row = distinct_options(options).loc[best]
     parts = [
         _context_sentence(values),
@@ -225,7 +225,8 @@ def _gain_sentence(values: Mapping[str, Any], all_judged: bool) -> str:
 def _rival_sentence(options: DataFrame, best: str) -> str:
     """Says that another option is the best more probably than the one called best.
 
-    By less than a twentieth it is no news: of equals one has the larger share of draws.
+    A lead of less than 0.05 is left out: of two options that are as good as each other,
+    one still has the larger share of posterior samples.
     """
     chances = options["best"].round(DECIMALS["best"])
     rival = chances.idxmax()

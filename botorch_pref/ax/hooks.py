@@ -66,8 +66,8 @@ def _inputs(
 ) -> dict[str, Any]:
     """Gives Ax's hook: constructor arguments of a model from its data and its options.
 
-    Features are in the unit cube and categories are one-hot, so that nothing of the
-    search space is left to tell the model.
+    The digest of the search space would add nothing: features are in the unit cube, and
+    categories are one-hot.
     """
     options = model_config.model_options
     if issubclass(botorch_model_class, GroupUtility):

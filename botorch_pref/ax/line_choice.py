@@ -73,7 +73,7 @@ def check_lines(log: Log) -> None:
     """Checks that designs lie on lines, and that the model takes stops on these.
 
     Raises:
-        ExperimentError: They are rows of a catalogue, or it does not.
+        ExperimentError: Designs are rows of a catalogue, or the model takes no stops.
     """
     if log.catalogue is not None:
         raise ExperimentError(
@@ -122,8 +122,8 @@ def _lines_through(log: Log, design: TParameterization) -> list[Line]:
 def _idle_lines(log: Log, lines: Sequence[Line]) -> list[Line]:
     """Returns the lines that are worth asking about; all of them where none is.
 
-    Those whose ends are asked about already, without an answer yet or with one that
-    nothing on them is best, are left out.
+    Left out are lines whose ends are those of a question that is pending, or whose
+    answer names no stop: nothing on the line is best, or any good.
 
     Raises:
         ExperimentError: There is no line.
@@ -152,8 +152,8 @@ def _last_line(log: Log) -> list[TParameterization]:
 def _spread_line(log: Log, experiment: Experiment, context: Context) -> Chosen:
     """Returns a line through two designs of the Sobol sequence, before a model chooses.
 
-    Where there is a baseline, it is one of the two. All numbers move; where there are
-    but steps, each parameter in its turn.
+    A baseline is one of the two. All continuous parameters move; where these are equal
+    in both designs, one parameter moves, from question to question the next.
     """
     spec = fitted_sobol_spec(experiment, log.settings, log.position)
     run = spread_run(spec, 2, context)
@@ -168,9 +168,9 @@ def _spread_line(log: Log, experiment: Experiment, context: Context) -> Chosen:
 
 
 def _best_line(projection: Projection, rater: str | None, context: Context) -> Chosen:
-    """Gives the line through the recommended design of which most is expected.
+    """Gives the line through the recommended design that `best_line` chooses.
 
-    On each line that is compared one parameter moves, see `best_line`.
+    On each line that is compared one parameter moves.
     """
     log = projection.log
     number = log.number_of_rater(rater)

@@ -96,9 +96,8 @@ class Log:
     def number_of_rater(self, name: str | None) -> int | None:
         """Finds the number by which a model tells a rater's utility from others.
 
-        None, for the mean of all, is that of nobody in particular, and of everybody
-        where answers are pooled. Somebody new has the next number: the model predicts
-        her from the others.
+        None, for the mean of all, where there is no name or answers are pooled.
+        Somebody new has the next number: the model predicts her from the others.
         """
         if name is None or self.settings.raters != SHARE:
             return None

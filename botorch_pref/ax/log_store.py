@@ -43,8 +43,8 @@ def file_content(path: Path) -> bytes:
 def replace_file(path: Path, content: bytes) -> None:
     """Writes a file, whole or not at all: another one beside it, which is renamed.
 
-    That has the mode and the owner of the file that it replaces. A symbolic link stays
-    one, and its target is replaced.
+    The new file gets the mode and the owner of the old one. A symbolic link stays one,
+    and its target is replaced.
     """
     try:
         target = Path(os.path.realpath(path))
@@ -58,7 +58,7 @@ def replace_file(path: Path, content: bytes) -> None:
             before = target.stat()
             mode = stat.S_IMODE(before.st_mode)
             _check_replaceable(target, before)
-        # Nobody can have planted anything there.
+        # Nobody can guess this name and have planted a link there.
         part = target.with_name(f".{target.name}.{secrets.token_hex(16)}.part")
         try:
             with open(

@@ -70,11 +70,12 @@ def object_named(
     noun: str,
     defaults: Callable[[type[Any]], dict[str, Any]] = lambda cls: {},
 ) -> Any:
-    """Returns an object of one of some classes, by its name, or its name with options.
+    """Makes the object that a description names, of one of some classes.
 
-    Options are numbers, lists of numbers, or further objects by name: of the same
-    classes, or priors and constraints of GPyTorch. A list of objects does for a sum or
-    a product. ``defaults`` has options of a class where none are given.
+    A description is the name of a class, or ``{name: options}``. Options are numbers,
+    lists of numbers, or descriptions: of objects of the same classes, or of priors and
+    constraints of GPyTorch. A list in place of options has the parts of a sum or a
+    product. ``defaults`` gives options of a class that the description leaves out.
     """
     by_name = {description: {}} if isinstance(description, str) else description
     if not isinstance(by_name, Mapping) or len(by_name) != 1:
@@ -119,6 +120,8 @@ def kernel_named(
     It is described as to `object_named`:
     ``{"ScaleKernel": {"base_kernel": {"MaternKernel": {"nu": 1.5}}}}``. Kernels have a
     lengthscale for each feature, unless ``ard_num_dims`` says otherwise.
+    ``categorical``, for kernels of this package, has the columns of each unordered
+    choice.
     """
     of_people = DuelKernel, RelevanceKernel
     classes = _exported(Kernel, kernels) | {cls.__name__: cls for cls in of_people}
@@ -164,7 +167,7 @@ def likelihoods_named(description: object) -> dict[type[Feedback], AnyLikelihood
 def with_likelihoods(options: Mapping[str, Any]) -> dict[str, Any]:
     """Returns options of a model, with likelihoods in place of their descriptions.
 
-    Where the option is missing or has objects, options stay.
+    Without the option, or where it has likelihoods already, options stay.
     """
     description = options.get("likelihood")
     names = description if isinstance(description, Mapping) else [description]
@@ -188,7 +191,7 @@ def model_arguments(
         made_kernel = kernel_named(kernel, dataset.X.shape[-1], choices)
         arguments["covar_module"] = made_kernel.to(dataset.X)
     chosen = arguments.get("likelihood") or {}
-    blocks = arguments.get("feedback") if "comparisons" not in arguments else None
+    blocks = arguments.get("feedback")
     if blocks and isinstance(chosen, Mapping) and issubclass(model_class, PreferenceGP):
         likelihoods = likelihoods_of_people(blocks, model_class, chosen)
         if likelihoods:

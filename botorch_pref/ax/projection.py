@@ -142,7 +142,7 @@ class Projection:
         changed = sorted({event.question for event in log.events[self._seen :]})
         before = changed[: bisect_left(changed, self._num_questions)]
         if any(log.questions[index].elsewhere for index in before):
-            # What shares a trial now follows from the log alone, not from its history.
+            # Which questions share a trial follows from the answers that stand now.
             self._begin()
             changed = [*range(len(log.questions))]
         if changed:
@@ -412,13 +412,13 @@ def _values_of_answers(
 ) -> dict[Answered, dict[str, Values]]:
     """Reads what each answer says from tables, by its metrics and the rows of options.
 
-    Answers are in the order of their trials: a database keeps none, and Ax's transforms
-    not always this one.
+    Answers are sorted by trial: a database keeps no order, and Ax's transforms may
+    change it.
     """
     means = experiment_data.observation_data["mean"].sort_index()
     answers: dict[Answered, dict[str, Values]] = defaultdict(lambda: defaultdict(dict))
     for metric in means.columns:
-        # Ax's tables keep so many decimals, and read back others.
+        # Ax's tables keep these decimals, and may read back further ones.
         values = means[metric].dropna().round(DECIMALS)
         trials, names = map(values.index.get_level_values, ("trial_index", "arm_name"))
         for trial, name, value in zip(trials, names, values.tolist(), strict=True):

@@ -88,7 +88,7 @@ class Question:
         return Design(self._line.at(position))
 
     def positions(self, limit: int) -> list[float]:
-        """Lists positions of different designs from end to end, up to ``limit``.
+        """Lists positions of different designs from end to end, at most ``limit``.
 
         A page's slider stops there.
 
@@ -227,7 +227,7 @@ class KnownAnswers:
     def __init__(self, log: Log) -> None:
         """Lists the questions of all answers, and those of answers that stand."""
         self._numbers = answers_by_key(log)
-        # By time, options and rater: another answer there was edited.
+        # By time, options and rater: a row that says otherwise was edited.
         self._standing: dict[str, dict[int, Mapping[str, Any]]] = {}
         for event in log.answers():
             options = [

@@ -181,7 +181,7 @@ def preference_report(projection: Projection, context: Context | None = None) ->
     arms = judged_arms(projection, adapter)
     options = option_table(log, adapter, arms, designs, unit)
     place = [arm.parameters for arm in arms].index(best_shown(adapter))
-    # Of a design that was seen in two contexts, one title.
+    # A design that was seen in two contexts goes by one title.
     best = str(representatives(options).iloc[place])
     raters, agreement, failure = None, None, ""
     try:

@@ -114,7 +114,7 @@ def _scale(
 ) -> Callable[[float], float]:
     """Makes the linear map from values, low to high, to places, start to end.
 
-    Where all values are one, its place is the middle.
+    Where ``low`` equals ``high``, all values are in the middle.
     """
     if high == low:
         return lambda value: (start + end) / 2
@@ -228,11 +228,11 @@ def report_html(
 
     Args:
         title: The title of the page.
-        summary: The table of the report, as the next one.
-        options: Its options.
-        advice: Its advice, or an empty text.
-        reference: The design to which differences are.
-        effects: Its effects.
+        summary: `Report.summary`.
+        options: `Report.options`.
+        advice: `Report.advice`, which may be empty.
+        reference: What the report calls the design to which differences are taken.
+        effects: `Report.effects`.
         raters: Sentences on raters, see `rater_sentences`.
     """
     values = summary["value"]

@@ -300,10 +300,10 @@ def checked_space(parameters: Any, parameter_constraints: Any) -> list[Parameter
 def _search_space(
     configs: list[Any], parameter_constraints: Sequence[str]
 ) -> SearchSpace:
-    """Makes Ax's search space, whose texts are written anew before Ax evaluates them.
+    """Makes Ax's search space, for which a person's formulas are written anew.
 
-    A person's texts are read by `linear_form`. The entries of derived parameters in
-    ``configs`` are replaced.
+    Ax evaluates the texts of formulas, so that `linear_form` reads them before. Derived
+    parameters are replaced in the list ``configs`` itself.
     """
     names = [str(config.name) for config in configs]
     try:

@@ -89,7 +89,7 @@ def summary_table(
         **({"noise of raters": rater_failure} if rater_failure else {}),
         **_answer_rows(adapter, options),
     }
-    # Little is left to gain by a utility that guesses do not tell.
+    # From guesses the model learns no utility: a small gain is no reason to stop.
     values["stop"] = values["stop"] and not look_like_guesses(values)
     table = DataFrame({"value": values}, dtype=object)
     return table.assign(meaning=[MEANINGS.get(row, "") for row in table.index])
@@ -254,14 +254,14 @@ def _baseline_rows(log: Log, options: DataFrame, best: str) -> dict[str, Any]:
 
 
 def _answer_rows(adapter: PreferenceAdapter, options: DataFrame) -> dict[str, Any]:
-    """Makes the rows of the summary on answers that agree and options that meet.
+    """Makes the rows of the summary on repeated answers and the comparison graph.
 
     ``options`` has the part of the comparison graph that each option is in.
     """
     agreement = progress.AnswerAgreement(0, math.nan)
     for block in adapter.dataset.feedback:
         if isinstance(block, Comparisons):
-            # Points of each rater by themselves: one agrees with oneself, or not.
+            # Where raters share, each has her own points, and repeats herself alone.
             agreement = progress.answer_agreement(adapter.dataset.points, block)
     sizes = options.groupby("part")["part"].transform("size")
     return {

@@ -51,7 +51,7 @@ def finite_number(value: Any) -> float | None:
         return None
     try:
         number = float(value)
-    # An integer above the largest float, and a NaN that must not be looked at.
+    # An integer above the largest float, and a signalling NaN of Decimal.
     except (OverflowError, ValueError):
         return None
     return number if math.isfinite(number) else None
@@ -94,7 +94,7 @@ def is_missing(value: Any) -> bool:
     """Tells whether something stands for a missing value, such as NaN or None."""
     try:
         return bool(is_scalar(value) and isna(value))
-    # A decimal that must not be compared with anything.
+    # A signalling NaN of Decimal.
     except InvalidOperation:
         return True
 
