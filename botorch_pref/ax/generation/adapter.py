@@ -109,8 +109,9 @@ class PreferenceAcquisition(Acquisition):
     ) -> AcquisitionFunction:
         """Makes the acquisition function of one question, see base class.
 
-        It is given its reference, the ``choices`` of a knowledge gradient, and points
-        that wait for an answer. A ``UTILITY`` among the options replaces the model.
+        The function gets the reference that challengers meet, the ``choices`` of a
+        knowledge gradient, and points that wait for an answer, as far as it takes
+        them. A ``UTILITY`` among the options replaces the model.
         """
         options, space = dict(botorch_acqf_options), self.options.get(_SPACE)
         takes_choices = "choices" in signature(botorch_acqf_class).parameters
@@ -134,7 +135,7 @@ class PreferenceAcquisition(Acquisition):
             pending = apart.pending.flatten(0, 1)
         if pending is not None and len(pending) > _OPEN and is_joint(acqf):
             pending = likely_best(utility_model(model), pending, _OPEN)
-        # BoTorch's analytic functions take none.
+        # BoTorch's analytic functions take no pending points.
         analytic = isinstance(acqf, AnalyticAcquisitionFunction)
         if pending is not None and len(pending) and not analytic:
             acqf.set_X_pending(pending)
@@ -155,7 +156,7 @@ class PreferenceAcquisition(Acquisition):
         space, apart = self.options.get(_SPACE), self.options.get(_APART)
         reference = None if apart is None else self.reference
         chosen = n if reference is None else n - 1
-        # Of what a `DesignSpace` cannot have, Ax's own search.
+        # Ax's own search, for what a `DesignSpace` cannot describe.
         if (
             space is None
             or arguments.get("equality_constraints")
@@ -200,8 +201,8 @@ def _reference(
 ) -> Tensor:
     """Finds the point that challengers meet, ``1 x d``.
 
-    It is the rule's, such as the `incumbent`, or the best design of the space where
-    that is not in it, as one of another context is not.
+    It is the point of the ``rule``, such as the `incumbent`; or the best design of the
+    space where that point is outside it, as in another context.
     """
     best = rule(utility)
     if bool(space.allows(best).all()):

@@ -69,7 +69,7 @@ class CatalogueRows(_ShownDesigns):
         self._shares = shares(self.search_space, self._rows) if self._rows else None
 
     def _shown_values(self, design: TParameterization) -> Mapping[str, Any]:
-        """Returns the row that is nearest to a complete design; of others nothing."""
+        """Returns the catalogue row nearest to a complete design, else nothing."""
         if self._shares is None or self.search_space.parameters.keys() - design.keys():
             return {}
         off = self._shares - shares(self.search_space, [design])
@@ -228,7 +228,8 @@ class UnitNumbers(_MovedConstraints, UnitX):
 def _transforms(integers: type[Transform]) -> list[type[Transform]]:
     """Lists the transforms of designs to points, Ax's with ours in place of some.
 
-    ``integers`` is the one of whole numbers, in which points to be spread differ.
+    ``integers`` is the transform of whole numbers: designs that are spread have another
+    one than those that the model chooses.
     """
     removed, *encoders = Cont_X_trans
     ours: dict[type[Transform], type[Transform]] = {

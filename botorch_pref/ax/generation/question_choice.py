@@ -98,8 +98,9 @@ class SpreadGenerator(SobolGenerator):
     ) -> tuple[Array, Array]:
         """Makes ``n`` points of the digest's features, ``n x d``, of weights 1 each.
 
-        Ax gives all further arguments by name. ``init_position`` counts points, also
-        those of a walk: it is stored, and later points go on from there.
+        Ax gives all further arguments by name. ``init_position`` counts points, of the
+        sequence and of the random walk that replaces it in a thin polytope: it is
+        stored, and later points go on from there.
         """
         if linear_constraints is not None and not arguments.get("fixed_features"):
             bounds = torch.tensor(search_space_digest.bounds, dtype=torch.float64).T
@@ -178,7 +179,7 @@ def next_run(
     num_parameters = len(experiment.search_space.tunable_parameters) - len(context)
     spec = model_spec(settings, None, rater, size, num_parameters)
     spec.fit(experiment)
-    # With the options that the specification has, which these replace.
+    # With the specification's own options: `gen` takes these in place of them.
     of_search = {
         "model_gen_options": dict(spec.generator_gen_kwargs["model_gen_options"])
     }
@@ -276,12 +277,12 @@ def model_spec(
 
     Args:
         settings: Of the experiment.
-        acquisition_class: By default that of the settings; options of theirs are for
-            that one alone.
+        acquisition_class: By default that of the settings, which alone gets their
+            ``acquisition_options``.
         rater: The number of the rater whose utility counts, where raters share; None
             for the mean of all.
         size: Number of options, by which the settings may choose the default.
-        num_parameters: Number of parameters that are chosen, for the same.
+        num_parameters: Number of parameters to choose, by which they may as well.
     """
     recommended = duel_classes()[settings.acquisition_of(size, num_parameters)]
     is_recommended = acquisition_class in (None, recommended)
@@ -422,8 +423,8 @@ def chosen_questions(
 def derived_seed(settings: Settings, *purpose: int | str) -> int:
     """Derives the seed of a purpose, which the parts tell from other purposes.
 
-    It is the same in all processes. Other seeds would be other questions of the
-    experiments that there are.
+    It is the same in all processes. Other seeds would change the questions of
+    experiments that have begun.
     """
     digest = sha256(repr((settings.seed, *purpose)).encode()).digest()
     # NumPy takes seeds of 32 bits.
@@ -505,9 +506,9 @@ def _proposals(
 ) -> Iterator[Chosen]:
     """Proposes options to ask about, one question after the other.
 
-    Those of the strategy; then the first of them that can be shown, with spread options
-    for the others; and in the end spread options alone, for every question with the
-    first one may be pending.
+    First come `_ATTEMPTS` questions of the strategy, then `_ROUNDS` of spread options:
+    half of these beside one option of the strategy, and half without it, since every
+    question with that option may be pending.
     """
     log, experiment = projection.log, projection.experiment()
     settings, position = log.settings, log.position
@@ -561,9 +562,9 @@ def _turn(
 ) -> int | None:
     """Finds how welcome a question is: new, answered, or waiting with other raters.
 
-    The first is the smallest number, and `next_options` takes the smallest. None is
-    that of options that are too few, not in the space, that nobody can tell apart, or
-    that the rater is asked about already.
+    `next_options` takes the smallest number: `_NEW`, `_ANSWERED`, `_WITH_OTHERS`. None
+    is for options that are too few, are outside the space, look alike, or are pending
+    with the rater.
     """
     twice = any(option in options[:i] for i, option in enumerate(options))
     if twice or len(options) != size:

@@ -47,8 +47,9 @@ def design_space(
     """Makes the space in which options are sought, of the features that models take.
 
     A category is a list of its values, and so is a number of up to 20 values, or of up
-    to 1,000 where it is in a constraint. Other numbers of so many are rounded to a
-    grid, and those of more are continuous. Constraints are ones of shares of ranges.
+    to 1,000 where it is in a constraint. Other numbers of up to 1,000 values are
+    rounded to a grid, and those of more are continuous. Constraints are ones of shares
+    of ranges.
 
     Args:
         search_space: Of the experiment.
@@ -278,10 +279,10 @@ class QuestionValue(WrappedAcquisition):
     def __init__(
         self, acquisition: AcquisitionFunction, apart: Distinctness, draws: Tensor
     ) -> None:
-        """Sets the price of options that nobody can tell apart, by some questions."""
+        """Sets the price of options that nobody can tell apart, by random questions."""
         super().__init__(acquisition)
         self._apart = apart
-        # Once would make the best of them worth as much as a middling question.
+        # One spread would leave the best of them worth as much as a middling question.
         self._price = 2 * self._spread(draws, apart)
 
     def forward(self, X: Tensor) -> Tensor:
@@ -300,8 +301,8 @@ class QuestionValue(WrappedAcquisition):
     def _spread(self, draws: Tensor, apart: Distinctness) -> float:
         """Measures how far the largest value is from that of a middling question.
 
-        The price is made of it. The largest is also of questions with equal options,
-        some of which an acquisition function may value most.
+        The price is made of it. The largest is also that of ``draws`` whose last option
+        is made equal to the first or the reference: some functions value these most.
         """
         alike = draws.clone()
         alike[..., -1:, :] = (
@@ -342,11 +343,11 @@ class NotedQuestions(WrappedAcquisition):
         return values
 
     def different(self, question: Tensor, count: int, apart: Distinctness) -> Tensor:
-        """Picks questions for others, worth nearly as much as one, and most different.
+        """Picks questions for other people, unlike the ``question`` and each other.
 
         Each is the one that differs most from those before it, of all that a search has
-        valued here and that are worth as much as its result, the ``question``
-        (``q x d``), but for a quarter of the spread of values.
+        valued here. Against its result, the ``question`` (``q x d``), they lose at most
+        a quarter of what a middling question loses.
 
         Returns:
             ``k x q x d``, of up to ``count`` with the question, which is the first.
