@@ -241,11 +241,11 @@ class RowKernel:
     def __init__(
         self, kernel: Kernel, points: Tensor, indices: Tensor, coefficients: Tensor
     ) -> None:
-        """Stores what no scale changes, of all ``k m`` terms: first terms first.
+        """Stores what no scale changes, of all ``k m`` terms of rows.
 
-        Of two terms these are the product of their coefficients and, for each feature,
-        the squared difference, ``d x k^2 x m x m``; of one term the products of two
-        features, ``k m x d^2``.
+        These are, for each two terms, the product of their coefficients, ``k m x k m``,
+        and the squared difference in each feature, ``d x k^2 x m x m``; for each term
+        the products of its features, ``k m x d^2``.
         """
         self._kernel, self._base = kernel, cast("Any", kernel.base_kernel)
         # All first terms of the rows, then all second ones: `_blocks` relies on it.
@@ -375,10 +375,10 @@ which it is. Of fewer rows the count would take longer than it saves."""
 
 
 def sparse_product(matrix: Tensor, other: Tensor) -> Tensor:
-    """Multiplies ``matrix @ other``, over non-zeros of ``matrix`` alone where few.
+    """Multiplies ``matrix @ other``, where faster over non-zeros of ``matrix`` alone.
 
     Args:
-        matrix: ``batch_shape x k x k``; one with batches is taken as it is.
+        matrix: ``batch_shape x k x k``, not with a batch: see :func:`sparse_matrix`.
         other: ``batch_shape x k x l``.
     """
     sparse = sparse_matrix(matrix)
@@ -386,11 +386,11 @@ def sparse_product(matrix: Tensor, other: Tensor) -> Tensor:
 
 
 def sparse_matrix(matrix: Tensor) -> Tensor | None:
-    """Converts a matrix to a sparse one if products with it are faster so, else None.
+    """Converts a matrix to a sparse one if this makes products faster, else None.
 
-    They are from 200 rows on where at most a twentieth of it is not zero, as of items
-    without features, whose prior is nearly diagonal. One with a batch is never
-    converted.
+    It does from 200 rows on where at most a twentieth of the entries is not zero, as
+    for items without features, whose prior is nearly diagonal. A matrix with a batch is
+    never converted.
     """
     if matrix.dim() > 2 or len(matrix) < _LARGE:
         return None
@@ -488,9 +488,9 @@ class _SemidefiniteCholesky(Function):
     def forward(ctx: Any, matrix: Tensor) -> Tensor:
         """Factors each matrix by Cholesky's algorithm, singular ones by eigenvectors.
 
-        Singular is one with a squared pivot within ``4 k eps`` of its diagonal entry,
-        or without a factor. It is scaled to a diagonal of ones first, so that the
-        threshold is relative to each point.
+        A matrix is singular without a factor, or where a squared diagonal entry of the
+        factor, a pivot, is at most ``4 k eps`` of the matrix's. It is scaled to a
+        diagonal of ones first, so that the threshold is relative to each point.
         """
         factor, info = torch.linalg.cholesky_ex(matrix)
         diagonal = matrix.diagonal(dim1=-2, dim2=-1)

@@ -20,7 +20,7 @@ def krylov_solution(
     It is for thousands of equations, whose matrix would not fit.
 
     This is GMRES without restarts (Saad and Schultz 1986), whose vectors are made
-    orthogonal twice. It takes as many steps as ``M`` has clusters of eigenvalues.
+    orthogonal twice. It takes about as many steps as ``M`` has clusters of eigenvalues.
 
     Args:
         operator: ``x -> M x``, linear, ``batch_shape x k`` each.
@@ -46,7 +46,8 @@ def krylov_solution(
         remainder_norm = remainder_norm * (
             remainder_norm > limits.eps * column.norm(dim=-1, keepdim=True)
         )
-        # They go on with vectors of zeros, and a one on the diagonal keeps r regular.
+        # Solved elements go on with vectors of zeros; a one on the diagonal of r keeps
+        # it regular.
         ended = (basis[-1] == 0).all(-1, keepdim=True)
         column = column + pad(ended.to(column), (step - 1, 0))
         columns.append(torch.cat([column, remainder_norm], dim=-1))

@@ -61,10 +61,10 @@ class SparseDesign:
         return SparseDesign(index, coefficients, self.num_points)
 
     def reindex(self, inverse: Tensor, num_points: int) -> SparseDesign:
-        """Returns the same rows over other points, as over those that are distinct.
+        """Returns the same rows over other points, such as the distinct ones alone.
 
-        ``inverse``, ``batch_shape x n`` long, has the place of each point among the
-        ``num_points`` others.
+        ``inverse``, ``batch_shape x n`` long, has the place of each present point among
+        the ``num_points`` new ones.
         """
         if inverse.dim() == 1:
             return SparseDesign(inverse[self.indices], self.coefficients, num_points)
@@ -303,8 +303,8 @@ def distinct_rows(table: Tensor) -> tuple[Tensor, Tensor]:
     """Finds where distinct rows of ``M x k`` first occur, and which each row is.
 
     The first tensor has the places of first occurrences in ascending order, which
-    models rely on; the second has the place in it of each row's own, ``M`` long.
-    Numbers are compared without any tolerance.
+    models rely on; the second, ``M`` long, says which of these each row equals. Numbers
+    are compared without any tolerance.
     """
     if table.shape[-1] <= _FEW_COLUMNS:
         # Thirty times faster than torch's comparison of whole rows.
@@ -312,7 +312,7 @@ def distinct_rows(table: Tensor) -> tuple[Tensor, Tensor]:
         for column in table.unbind(-1):
             values, value_index = torch.unique(column, return_inverse=True)
             if len(values) > 1:
-                # Different for rows that differ so far, and at most M^2.
+                # Different for rows that differ in a column so far, and less than M^2.
                 key = group * len(values) + value_index
                 group = torch.unique(key, return_inverse=True)[1]
     else:
@@ -377,7 +377,7 @@ def row_groups(
         first_rows.reshape(*batch, max_groups),
         present.reshape(*batch, max_groups),
     )
-    # Signs count from the first row of a group, which has 1.
+    # Signs are relative to the first row of a group, which has 1.
     lead = take_places(take_places(sign, first_rows), group)
     return RowGroups(first_rows, group, sign * lead, present)
 

@@ -25,15 +25,15 @@ def solve_precision(
     Args:
         precision: ``H``, ``n x n``, symmetric and positive definite.
         right: ``b``, ``n x k``.
-        tolerance: Norm of ``b - H x`` relative to that of ``b``, mean of the columns.
-        most_steps: Products with ``H`` after which it fails.
+        tolerance: Norm of ``b - H x`` relative to that of ``b``, averaged over columns.
+        most_steps: Products with ``H`` after which it ends whatever the residual.
 
     Returns:
         ``x``, ``n x k``.
 
     Raises:
-        BotorchPrefError: The residual is still larger than ten times the tolerance, and
-            than what rounding leaves.
+        BotorchPrefError: The residual is larger than ten times the tolerance plus what
+            rounding leaves.
     """
     diagonal = torch.from_numpy(precision.diagonal()).unsqueeze(-1)
     with warnings.catch_warnings():
@@ -71,9 +71,9 @@ _ROUNDINGS = 32 * np.finfo(float).eps
 def marginal_variances(precision: csr_array, draws: np.ndarray) -> np.ndarray:
     r"""Estimates the diagonal of ``H^-1`` from draws of ``N(0, H^-1)``.
 
-    The variance of one variable is that under all others, which is exact, and that of
-    its conditional mean, which the draws estimate (Siden, Lindgren, Bolin and Villani
-    2018):
+    The variance of a variable is the sum of its variance given all others, which is
+    exact, and the variance of its conditional mean, which the draws estimate (Siden,
+    Lindgren, Bolin and Villani 2018):
 
     .. math:: (H^{-1})_{ii} = \frac{1}{H_{ii}}
         + \operatorname{Var}\Big(x_i - \frac{(H x)_i}{H_{ii}}\Big).
