@@ -42,7 +42,7 @@ def krylov_solution(
             image = image - (vectors @ along).squeeze(-1)
             column = column + along.squeeze(-1)
         remainder_norm = image.norm(dim=-1, keepdim=True)
-        # What is rounding is no direction. Elements that have none any more are solved.
+        # A remainder within rounding is no direction: that element is solved.
         remainder_norm = remainder_norm * (
             remainder_norm > limits.eps * column.norm(dim=-1, keepdim=True)
         )

@@ -68,7 +68,7 @@ def _classes(hint: Any) -> tuple[type, ...]:
 
 
 def check_kind(name: str, value: object, *classes: type) -> None:
-    """Checks the class of an argument; with ``NoneType`` it may be left out."""
+    """Checks the class of an argument, which may be None if ``NoneType`` is listed."""
     if isinstance(value, classes):
         return
     if isinstance(value, type):
@@ -123,10 +123,10 @@ def check_points(
 ) -> Tensor:
     """Checks that an argument is a tensor of points, without a look at its entries.
 
-    So it costs nothing where an acquisition function is maximised, on a GPU neither;
-    :func:`check_finite` reads the entries, once for each prediction. The points must be
+    To look would make each step wait for the GPU where an acquisition function is
+    maximised; :func:`check_finite` does, once for each prediction. The points must be
     on the device of ``like``, of no higher precision, and have ``dim`` features; single
-    precision becomes double where ``like`` is.
+    precision becomes double where ``like`` is double.
     """
     wanted = f"batch_shape x q x {'d' if dim is None else dim}"
     if not isinstance(value, Tensor):

@@ -72,9 +72,9 @@ def bend_nodes(
 
     A node ``t`` stands for :math:`u = \mu + \tau t`, with the mean and the deviation of
     a Gaussian, and the weights hold its density. So they integrate functions of ``u``
-    that bend at ``centre`` over a positive ``width``: nodes are ``step`` apart, or a
-    little less, in :math:`x = (u - c) / \tau + \operatorname{asinh}((u - c) / w)`. The
-    variance may be 0.
+    that bend at a ``centre`` ``c`` over a positive ``width`` ``w``: nodes are at most
+    ``step`` apart in :math:`x = (u - c) / \tau + \operatorname{asinh}((u - c) / w)`.
+    The variance may be 0.
     """
     tiny = torch.finfo(mean.dtype).tiny
     deviation = variance.clamp_min(tiny).sqrt()
@@ -139,10 +139,10 @@ def bent_integral(
     They are in the mean :math:`\mu`; the variance is ``s``. ``function`` gives ``g``
     and its derivative, elementwise, for ``num_nodes x shape``; ``g`` need not be
     concave, and bends at ``centre`` over a ``width``. The rule of `bend_nodes` halves
-    its step until two forms of the moments agree within 1e-12, or what is left is
-    rounding: half a step that is short enough squares errors. Arguments that are not
-    finite, or too large to be squared, are a ``PrecisionError``; an `InferenceWarning`
-    says that the shortest step is too long.
+    its step until two forms of the moments agree within 1e-12, or differ by rounding:
+    from a short step to half of it an error squares, and rounding does not. Arguments
+    that are not finite, or too large to be squared, are a ``PrecisionError``; an
+    `InferenceWarning` says that at the shortest step they differ by more than 1e-4.
     """
     dtype = mean.dtype
     mean, variance, centre, width = (
@@ -234,9 +234,9 @@ def _about_peaks(
 ) -> TiltedMoments:
     """Sums moments over nodes about the peak of density times Gaussian.
 
-    Where these miss them, the next of the ``counts`` of nodes is tried, and behind the
-    last one :func:`bent_integral`. The ``product`` has the distance of its peak from
-    the mean, and its width.
+    Integrals that the first of the ``counts`` of nodes misses are tried with the next,
+    and after the last with :func:`bent_integral`. The ``product`` of density and
+    Gaussian is given by the distance of its peak from the mean, and by its width.
     """
     shift, width = product
     unit = torch.linspace(
@@ -277,10 +277,10 @@ def _about_peaks(
 def _log_beyond(
     value: Tensor, nodes: Tensor, mean: Tensor, variance: Tensor, peak: Peak
 ) -> Tensor:
-    """Bounds the log of the integral beyond the nodes, over the share that may be.
+    """Bounds the log of the integral beyond the nodes, over 1e-12.
 
-    So where it is at most the log of the whole integral, what the nodes leave out may
-    be left out. Nodes are distances from the mean, the lowest first.
+    Where the bound is at most the log of the whole integral, the nodes leave out less
+    than 1e-12 of it. Nodes are distances from the mean, the lowest first.
     """
     deviation = variance.sqrt()
     sides = []
@@ -366,9 +366,9 @@ def _near_product(
 ) -> Tensor:
     """Returns the places about which `bent_integral` puts its nodes at first.
 
-    These are the means; where a bend is more than a hundred deviations away, the place
-    between the two at which the product with the Gaussian is largest, as far as the
-    points of a grid show, which is made finer about it again and again.
+    These are the means; where a bend is more than a hundred deviations from the mean,
+    the place between mean and bend at which the product with the Gaussian is largest,
+    sought on twelve grids, each about the largest value on the one before.
     """
     mean, variance = mean.detach(), variance.detach()
     far = (mean - centre).square() > _FAR**2 * variance
@@ -411,8 +411,8 @@ def bend_width(
     """Finds how far from a centre a function has changed, within a factor of 2.
 
     ``changed`` says so of points, ``num_points x shape``, elementwise. The result is
-    half of the distance, of powers of two, from which it first does; 1 where it never
-    does.
+    half of the smallest power of two, from ``2^-40`` to ``2^40``, at which it has; 1
+    where it has at none.
     """
     probes = _PROBES.to(like).view(-1, *[1] * like.dim())
     has_changed = changed(centre + probes)

@@ -37,9 +37,10 @@ _SMALL_DEVIATION = 1e-3
 
 
 def _acceleration_weights(num_terms: int) -> tuple[float, ...]:
-    """Computes weights by which so many terms sum an alternating series, with signs.
+    """Computes weights of the first terms of an alternating series, signs included.
 
-    Algorithm 1 of Cohen, Rodriguez Villegas and Zagier (2000).
+    The sum of ``num_terms`` terms with these weights approximates the limit: algorithm
+    1 of Cohen, Rodriguez Villegas and Zagier (2000).
     """
     d = 0.5 * ((3 + math.sqrt(8)) ** num_terms + (3 - math.sqrt(8)) ** num_terms)
     b, c, weights = -1.0, -d, []
@@ -78,7 +79,7 @@ def _log_half_moments(mean: Tensor, deviation: Tensor, first: int) -> Tensor:
 def _log_alternating_sum(log_terms: Tensor) -> Tensor:
     """Computes ``log sum_k (-1)^k exp(log_terms_k)`` of an infinite series.
 
-    Its first terms, ``k`` from 0, are along the last dimension, as many as `_WEIGHTS`.
+    Of its terms the first `_NUM_TERMS`, ``k`` from 0, are along the last dimension.
     """
     weights = log_terms.new_tensor(_WEIGHTS)
     first = log_terms[..., :1]

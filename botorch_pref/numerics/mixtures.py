@@ -29,7 +29,8 @@ _UNGUARDED_ITERATIONS = 5
 def solve_quantile(p: Tensor, means: Tensor, deviation: Tensor) -> Tensor:
     """Solves for quantiles of a flat batch without a graph; see :func:`quantile`.
 
-    ``p`` and the deviation of all components are ``n``, means ``num_components x n``.
+    ``p`` and the deviation, one for all components, are ``n``, means ``num_components x
+    n``.
     """
     # Mirror the columns above the median: then the tail asked for is the lower one.
     sign = torch.where(p > 0.5, -1.0, 1.0).to(means)
@@ -200,7 +201,8 @@ def central_moments(means: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
 
         Var = sigma^2 + mean(d^2),    skewness = mean(d^3) / Var^(3/2),
 
-    0 for a point mass, of a standard deviation within four roundings of the mean.
+    and the skewness is 0 where the standard deviation is within four roundings of the
+    mean: for a point mass.
     """
     center = means.mean(0)
     deviation = means - center
@@ -445,7 +447,7 @@ def _attach_interval(
 def _solve(means: Tensor, deviation: Tensor, level: float) -> tuple[Tensor, Tensor]:
     """Solves for both ends of narrowest intervals, of a flat batch without a graph.
 
-    Means are ``num_components x n``, and deviations of components ``n``.
+    Means are ``num_components x n``; the deviation, one for all components, is ``n``.
     """
     tail = deviation.new_full(deviation.shape, 0.5 * (1 - level))
     central_low = solve_quantile(tail, means, deviation)

@@ -212,7 +212,7 @@ def _in_tail(a: Tensor, b: Tensor, width: Tensor) -> _Interval:
 
 
 def _narrow(_: Tensor, b: Tensor, width: Tensor) -> _Interval:
-    """Computes the terms of intervals over which the density changes by less than e.
+    """Computes the terms of intervals whose density changes by a factor of e at most.
 
     Eight-point Gauss-Legendre quadrature: exact to rounding there, and free of the
     cancellation of ``Phi(b) - Phi(a)``, and of ``b - a``.

@@ -71,7 +71,8 @@ class NormalPowers:
     def covers(self, mean: Tensor, variance: Tensor) -> Tensor:
         """Tells for which Gaussians, ``... x m``, of all rows the nodes are right.
 
-        Of others the product is too narrow for them, or its peak is too far out.
+        With others the product may be too narrow for the nodes, or have its peak more
+        than 2.5 from 0.
         """
         # Powers that pull the product from the mean towards 0.
         against = torch.where(mean < 0, self.wins, self.losses)

@@ -89,9 +89,10 @@ def tilted_moments(
 
     The derivatives are :math:`E[g']` and :math:`\mathrm{Cov}[g', z] / s`, which keep
     their digits where ``g`` is flat, or :math:`(E[z] - \mu) / s` and
-    :math:`(\mathrm{Var}[z] / s - 1) / s`, where ``g`` is narrow. Returned besides is by
-    how much they differ: in deviations of the product and relative to its variance. At
-    the nodes, ``slope`` is :math:`g'` and ``offset`` :math:`z - \mu`.
+    :math:`(\mathrm{Var}[z] / s - 1) / s`, where :math:`\mathrm{Var}[z] < s / 2`. The
+    second result is by how much both forms differ: in deviations of the product and
+    relative to its variance. At the nodes, ``slope`` is :math:`g'` and ``offset``
+    :math:`z - \mu`.
     """
     top = logs.detach().amax(0)
     weights = (logs - top).exp()
@@ -219,13 +220,15 @@ def hermite_integral(
 ) -> TiltedMoments:
     """Computes moments by Gauss-Hermite quadrature about approximate peaks.
 
-    The functions need not be log-concave. Those which a few nodes miss get more.
+    The functions need not be log-concave. Nodes are 6, 12 and 24, each for integrals
+    that fewer miss; 12 are the first where half of the functions bend too much for 6.
 
     Args:
         of_rows: Gives the functions.
         mean: ``... x m``, in double precision, as is the next one.
         variance: ``... x m``.
-        fallback: The rule for integrals that all of these nodes miss.
+        fallback: The rule for integrals that all of these nodes miss, and for all of
+            them where less than a quarter bend little enough for nodes.
     """
     function, gaussian = of_rows(None), (mean.detach(), variance.detach())
     with torch.no_grad():
@@ -423,8 +426,8 @@ def _peak(function: LogConcave, mean: Tensor, variance: Tensor) -> _Peak:
 
     It takes Newton steps in a bracket, which begins at the mean and ends at a gradient
     step from there, however far that leads. Instead of a step that leaves the bracket,
-    or ends at its end, the bracket is halved. So it is now and then anyway, for steps
-    from one side of the logistic function's bend may lead to the other and back.
+    or ends at its end, the bracket is halved. So it is at each sixth step anyway, for
+    steps from one side of the logistic function's bend may lead to the other and back.
     """
     slope = function(mean.unsqueeze(0))[1].squeeze(0)
     sign, far = slope.sign(), variance * slope.abs()
@@ -465,10 +468,11 @@ def _between(low: Tensor, high: Tensor, min_distance: Tensor) -> Tensor:
 def _bracket(
     function: LogConcave, mean: Tensor, variance: Tensor, peak: _Peak
 ) -> Tensor:
-    r"""Finds the two ends where the integrand has fallen enough, ``2 x shape``.
+    r"""Finds the two ends where the integrand is at most e^-36 of its peak.
 
-    Newton's method on the root of the fall, which is about linear in the distance both
-    in a Gaussian and beyond a cliff. The Gaussian alone bounds the distance.
+    The result is ``2 x shape``, by Newton's method on the root of the fall, which is
+    about linear in the distance both in a Gaussian and beyond a cliff. The Gaussian
+    alone bounds the distance.
     """
     shape = (2, *[1] * mean.dim())
     side = torch.tensor([-1.0, 1.0], dtype=mean.dtype, device=mean.device).view(shape)
@@ -497,7 +501,7 @@ def _bracket(
 
 
 def _even_nodes(peak: _Peak, ends: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Places nodes in even steps, with log weights; tells where they are few enough."""
+    """Places nodes in even steps, with log weights; tells where 96 steps suffice."""
     low, high = ends
     wanted = (high - low) / (_STEP * peak.width)
     short = wanted <= _MOST_STEPS
@@ -529,8 +533,8 @@ def _panel_nodes(
         grid = _even_grid(grid, length, 2 * _GRID_POINTS)
     length = _panel_lengths(function, mean, variance, grid)
     panels = (grid.diff(dim=0) / length).sum(0)
-    # Of points that are further away than they have digits nothing is between them,
-    # and more panels than these are no shorter than the digits of their ends.
+    # Ends of more panels than this have too few digits to differ: the product is then
+    # refused as not finite.
     most = 1 / torch.finfo(mean.dtype).eps
     _check_finite(torch.where(panels <= most, panels, torch.inf))
     breaks = _even_grid(grid, length, math.ceil(float(panels.max())) + 1)
