@@ -161,8 +161,8 @@ class _FurtherColumns:
             reading: The way in which the layout reads rows.
 
         Returns:
-            The content of the rows, and the columns of a table of answers, which are
-            none of ratings and where no row has an answer.
+            The content of the rows, and the columns of a table of answers: no columns
+            if the rows have ratings, or if no row has an answer.
         """
         readings: list[Callable[[], Any]] = [lambda: reading.read(table)]
         if self.count is not None:
@@ -206,12 +206,14 @@ def _with_names(table: CsvTable, names: Sequence[str]) -> CsvTable:
         names: Of columns, as a user gives them.
 
     Raises:
-        FeedbackError: It begins with numbers, and a user names none, or names numbers,
-            and it begins with names.
+        FeedbackError: The first line is numbers, and a user gives no numbers; or it is
+            a header, and a user gives numbers that are not in it.
     """
     by_number = all(name.isdigit() or name == LINE for name in names)
-    if not names or not by_number or {*names} <= {*table.header}:
-        if table.header and all(number_of(name) is not None for name in table.header):
+    # Numbers that the first line has may still be those of columns: 1 and 2 of 1,2,1,3.
+    is_row = bool(table.header) and None not in map(number_of, table.header)
+    if not names or not by_number or ({*names} <= {*table.header} and not is_row):
+        if is_row:
             raise FeedbackError(
                 f"{table.path} begins with numbers, {', '.join(table.header[:3])}, not "
                 "with names of columns: give their numbers, as --first 1 --second 2 "
@@ -247,9 +249,10 @@ def _has_names(table: CsvTable, numbered: CsvTable) -> bool:
 
 
 def read_duels(path: Path) -> tuple[DataFrame, list[str]]:
-    """Reads the duels of a file in its order, with all columns that say something else.
+    """Reads the duels of a file in its order, with further columns of the file.
 
-    An experiment attaches them, and reads circumstances, such as the rater, from those.
+    An experiment attaches the duels, and reads from the further columns the rater and
+    other circumstances.
 
     Returns:
         The columns ``winner``, ``loser``, ``tie`` and, where the layout counts, also
@@ -340,7 +343,8 @@ def _choices_by_content(answers: DataFrame) -> Series[Any]:
     """Names choices by what they are, so that equal ones merge.
 
     Args:
-        answers: Rows with one ``choice`` are one, so far named by its row in the file.
+        answers: All rows of one choice have the same ``choice``, which so far names a
+            place in the file.
 
     Returns:
         A name for all choices of one option from the same others, which agree in all
@@ -359,9 +363,9 @@ def _columns(answers: Answers, counts: list[int] | None) -> dict[str, list[Any]]
     """Returns the columns of a table of answers: winner, loser, tie and count at least.
 
     Args:
-        answers: Of which each has a count, such as that of a matrix.
-        counts: One for each row of the table, by which those of its answers are
-            multiplied; None without any.
+        answers: Each has a count, which a cell of a matrix gives, and is 1 elsewhere.
+        counts: The column of counts in the file, by which the counts of each row's
+            answers are multiplied; None without such a column.
     """
     number = answers.count
     if counts is not None:

@@ -157,6 +157,12 @@ def test_thousands_of_columns(path: Path) -> None:
     [
         ("x,y,x\ny,z,y\n", {"first": "1", "second": "2", "winner": "3"}, "xy yz"),
         ("u\tx\ty\tA\n", {"first": "2", "second": "3", "winner": "4"}, "xy"),
+        # The first row has all three numbers, too.
+        (
+            "1,2,1,3\n2,3,3,3\n",
+            {"first": "1", "second": "2", "winner": "3"},
+            "12 32",
+        ),
         (
             "7,y,2\n7,z,1\n7,z,2\n",
             {"first": "1", "second": "2", "winner": "3"},
