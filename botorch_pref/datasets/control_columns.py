@@ -83,7 +83,7 @@ def _family(pairs: Sequence[tuple[str, str]]) -> tuple[tuple[str, ...], ...]:
 
     ``header_count_a.h1`` and ``header_count_b.h1`` are a pair of the two objects
     ``header_count_a`` and ``header_count_b``, whose numbers a control adds. The result
-    is empty where the pairs are of other objects, too.
+    is empty unless all pairs are of the same two objects.
     """
     # Two levels of headings of one item, h1 and h2, are no pair.
     apart = [pair for pair in pairs if _parent(pair[0]) != _parent(pair[1])]
@@ -103,10 +103,11 @@ def _numbers(table: CsvTable, column: str) -> list[float]:
 def control_of(name: str, table: CsvTable, reading: Reading) -> Control:
     """Finds the columns of a control: two of both sides, or one of differences.
 
-    ``length`` are ``length_a`` and ``length_b``, or the only two columns that have the
-    word beside those of a side; so is either of the two. Columns within
-    ``header_count_a`` and ``header_count_b``, as ``header_count_a.h1``, are added.
-    Another column is one of differences.
+    ``length``, or the name of either column, means ``length_a`` and ``length_b``. Where
+    there are no such two, it is the column of differences with that name, or the only
+    two columns with the word among others, as ``text_length_a`` and ``text_length_b``.
+    Columns within ``header_count_a`` and ``header_count_b``, as ``header_count_a.h1``,
+    are added.
 
     Raises:
         FeedbackError: There are no such columns, several, or more than two items a row.

@@ -207,11 +207,11 @@ def pairs_and_ties(
 
 
 def distinct_items(features: Tensor) -> tuple[Tensor, Tensor]:
-    """Merges items with the same features, which are one to a utility.
+    """Merges items with the same features, which a utility cannot tell apart.
 
     Returns:
-        `n x d` distinct ones of `... x d` features, in the order of their numbers; and
-        where among these each of the given ones is, `...`.
+        `n x d` distinct rows of `... x d` features, sorted; and for each of the given
+        rows the index of its distinct row, `...`.
     """
     flat = features.reshape(-1, features.shape[-1])
     datapoints, inverse = torch.unique(flat, dim=0, return_inverse=True)

@@ -88,8 +88,9 @@ def _verdicts(
 def rated_targets(table: CsvTable, named: NamedColumns) -> Reading | None:
     """Recognises an evaluator's scores of all targets, each question being a rater.
 
-    A target is the item that is rated. ``named.rating`` is the score of any target by
-    the evaluator who is meant. None leaves the table to the next layout.
+    A target is the item that is rated. Of several evaluators, ``named.rating`` chooses
+    one by the name of any column of its scores. None leaves the table to the next
+    layout.
     """
     by_evaluator = _scores(table)
     if named.rating is not None:
@@ -157,7 +158,7 @@ def _scores(table: CsvTable) -> dict[str, dict[str, str]]:
 
 
 def _values(table: CsvTable, column: str) -> list[float | None]:
-    """Lists the scores of a column; of an evaluator without any, 1 for who passed."""
+    """Lists the scores of a column; where it has none, 1 for who passed, and else 0."""
     scores = [number_of(cell) for cell in table.cells(column)]
     if any(score is not None for score in scores):
         return scores

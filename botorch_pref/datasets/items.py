@@ -219,9 +219,9 @@ class ItemTable:
     def comparisons_by_rater(
         self, answers: DataFrame
     ) -> tuple[Tensor, Comparisons, tuple[Hashable, ...]]:
-        """Returns answers about items as raters see them, for `rater_covar_module`.
+        """Returns answers about items of one rater each, for `rater_covar_module`.
 
-        The answers, see `comparisons`, have the names ``rater`` too.
+        The answers are as in `comparisons`, with the raters' names in ``rater``.
 
         Returns:
             Points of the items that each rater judged, ``k x (d + 1)`` with the number
@@ -241,8 +241,9 @@ class ItemTable:
             answers: With the columns ``category``, ``rater`` or both.
 
         Returns:
-            The features of the item, then the numbers of the category and of the rater
-            in the order of `group_names`; and rows of these in place of the pairs.
+            Points with the features of the item, then the numbers of the category and
+            of the rater in the order of `group_names`; and the rows of each answer's
+            two points, ``m x 2``, winner first.
         """
         columns = [pairs]
         # Kernels take the rater for the last column.
@@ -376,8 +377,8 @@ def group_names(answers: DataFrame, column: str) -> tuple[Hashable, ...]:
 def answer_totals(answers: DataFrame, number: Series[Any]) -> Series[float]:
     """Sums a ``number`` of each answer over the answers about each item, by name.
 
-    So a column of counts becomes how many answers each item has. The winner of a choice
-    from several, which has several rows, is in it once.
+    So a column of counts becomes how many answers each item has. A choice from several
+    has a row for each loser, and counts once for its winner.
     """
     once = number
     if CHOICE in answers.columns:
@@ -440,7 +441,7 @@ def _ties(answers: DataFrame) -> Tensor:
         return torch.tensor(values)
     gaps = answers[TIE].isna()
     for label, tie, gap in zip(answers.index, values, gaps, strict=True):
-        # What nullable columns have in gaps is neither equal to a truth nor not.
+        # Gaps first: to compare pandas.NA with a truth is an error.
         if gap or tie not in (True, False):
             raise FeedbackError(
                 f"The answer {label!r} has the tie {tie!r}; say True or False."
@@ -470,8 +471,8 @@ def control_columns(answers: DataFrame) -> list[str]:
 def _covariates(answers: DataFrame) -> Tensor | None:
     """Returns covariates of answers, ``m x p``; None without any.
 
-    They are what the winner has more than the loser: being at home, of 1, 0 or -1,
-    always in the first column where there is any, then the controls.
+    They are what the winner has more than the loser: 1, 0 or -1 for being at home, in
+    the first column if answers have a column ``home``, then the controls.
     """
     columns = [_at_home(answers)] if HOME in answers.columns else []
     for name in control_columns(answers):
@@ -567,9 +568,9 @@ def _features(column: Series[Any]) -> dict[str, list[float]]:
 def as_read(name: Hashable) -> str:
     """Returns a name as it looks, for messages on names that differ in nothing else.
 
-    It is without capitals and the coding of its letters. A whole number loses its
-    leading zeros and a decimal part of zeros: pandas writes 25 as 25.0 where its column
-    has gaps.
+    It shows no capitals, no invisible characters, single spaces alone, and letters in
+    one coding. A whole number loses its leading zeros and a decimal part of zeros:
+    pandas writes 25 as 25.0 where its column has gaps.
     """
     text = normalize("NFKC", str(name)).casefold()
     # Controls, and formats: copies from web pages have spaces without a width.

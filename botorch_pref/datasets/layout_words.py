@@ -262,7 +262,7 @@ _PARTS = re.compile(
 
 
 def names_items(column: str) -> bool | None:
-    """Tells by a column's name what a cell means that is an item's name, and a side.
+    """Tells by a column's name whether its cells, which may be either, are item names.
 
     Returns:
         True for names, as in ``winner_name``; False for sides and places of items, as
@@ -369,7 +369,8 @@ def silent_rows(
         first: Column of the first item.
         second: Column of the second item.
         outcomes: Columns that say who won.
-        needs_all: Whether a gap in any of the outcomes leaves it open, not in all.
+        needs_all: Whether a gap in any one of these makes a row silent; else they all
+            have to be gaps.
     """
     silences = any if needs_all else all
     silent = dict[int, str]()

@@ -120,6 +120,7 @@ def _one_hot(table: CsvTable, named: NamedColumns, pair: Pair) -> Outcome | None
             return _once(results[t.index(True)] if any(t) else SILENT for t in marks)
 
         marks = zip(*(table.cells(column) for column in used), strict=True)
+        # Cells that are neither true nor false are not silent: `read` refuses them.
         silent = {
             row: "without a true outcome"
             for row, cells in enumerate(marks)
@@ -309,7 +310,7 @@ def _likeliest(
     if not candidates:
         # Only names may know all cells: the way with the fewest gaps, whichever it is.
         return gaps.index(min(gaps))
-    # Where all cells are 1 in is_2_better, the truth comes last, and is meant.
+    # A 1 in is_2_better could be a side or a truth: the truth is meant, and comes last.
     first, last = candidates[0], candidates[-1]
     side = first if readings[first] == readings[last] else last
     disputed = [
@@ -387,7 +388,7 @@ def _codes(column: str, pair: Pair, cells: set[str]) -> list[tuple[str, Code]]:
     numbers = {cell: number_of(cell) for cell in cells - {*_NO_WINNER}}
     tie = ", 0 a tie" if 0.0 in numbers.values() else ""
     for description, meanings in _numbers_for(column, pair):
-        # The last one tells this way from the others, and has to be there.
+        # The last number of these meanings tells them from others: it has to be there.
         needed, values = [*meanings][-1], {*numbers.values()}
         if needed in values and values <= meanings.keys():
             code = by({c: meanings[n] for c, n in numbers.items() if n is not None})

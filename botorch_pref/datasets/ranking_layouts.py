@@ -50,7 +50,7 @@ def _reading(
         """Reads the rankings of a table; its silent rows are out already."""
         answers = Answers()
         for rows, places in rankings(table):
-            # Its rater and other columns are those of its first row.
+            # The rater of a ranking, and its other columns, are those of its first row.
             answers.add_ranking(rows[0], places)
         return answers
 
@@ -95,11 +95,12 @@ def ranks_of_sessions(table: CsvTable, named: NamedColumns) -> Reading | None:
     """
     order = named.order or _rank_column(table)
     families = (f.values() for f in numbered_columns(table.header).values())
-    several = {name for family in families for name in family if len(family) > 1}
+    # Columns such as judge1 and judge2 are about a judge each, and name no session.
+    numbered = {name for family in families for name in family if len(family) > 1}
     sessions = [
         n
         for n in columns_with(table.header, SESSION_WORDS)
-        if n not in {order, named.first, *several}
+        if n not in {order, named.first, *numbered}
     ]
     sessions = [*dict.fromkeys([*sessions, *([named.rater] if named.rater else [])])]
     items = [named.first] if named.first else _item_columns(table, (order, *sessions))
@@ -108,7 +109,7 @@ def ranks_of_sessions(table: CsvTable, named: NamedColumns) -> Reading | None:
     if not _placed(table, order).is_numeric(order):
         return None
     keys = [*zip(*map(table.cells, sessions), strict=True)]
-    # Of drivers and their teams, those are ranked that are there once in each.
+    # Of drivers and their teams, drivers are ranked: no session names one twice.
     pairs = {item: {*zip(keys, table.cells(item), strict=True)} for item in items}
     item = next((i for i in items if len(pairs[i]) == len(keys)), items[0])
 
@@ -247,7 +248,7 @@ def wide_rankings(table: CsvTable, named: NamedColumns) -> Reading | None:
 
 
 def _counts_rows(table: CsvTable, column: str) -> bool:
-    """Tells whether a column has the numbers of many rows, one after the other."""
+    """Tells whether a column numbers the rows, up to more than a rank could be."""
     numbers = table.numbers(column)
     first = numbers[0] or 0.0
     counted = [first + row for row in range(len(numbers))]

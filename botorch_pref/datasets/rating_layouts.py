@@ -145,7 +145,7 @@ def _sessions(
     columns = tuple(n for n in names if n not in used and any(table.cells(n)))
     if any({*words_of(name)} & {*PERSON_WORDS} for name in columns):
         return columns
-    # Images that each are in one set do not tell how strict its people were.
+    # Where each item is in one session, strict people cannot be told from bad items.
     items = table.cells(used[-1])
     pairs = {*zip(items, *map(table.cells, columns), strict=True)}
     return columns if len(pairs) > len({*items}) else ()

@@ -61,6 +61,7 @@ def best_and_worst(table: CsvTable, named: NamedColumns) -> Reading | None:
     includes_best = any(cell.item in cell.options for cell in cells)
     by_place = _are_places(table, cells, may_be_rest=not includes_best)
     named_by_number = any(number_of(i) is not None for c in cells for i in c.options)
+    # In files with the rest of a set, only numbers beside names in words can be wrong.
     if includes_best or not named_by_number:
         of_sets = [c for c in cells if includes_best or number_of(c.item) is not None]
         _check_items(table, of_sets, by_place=by_place)
@@ -174,7 +175,7 @@ def _mentions(
     options: Sequence[str],
     silent: Collection[int],
 ) -> list[_Mention]:
-    """Lists all mentions of options in rows that are not silent."""
+    """Lists cells of ``columns``, which say what item is meant, but of silent rows."""
     sets = [*zip(*(table.cells(column) for column in options), strict=True)]
     return [
         _Mention(row, column, cell, [*sets[row]])
@@ -206,7 +207,7 @@ def _are_places(
     Args:
         table: The rows.
         cells: That say which item is meant.
-        may_be_rest: Whether items may be meant that the columns of options have not.
+        may_be_rest: Whether the columns of options may lack the items that are meant.
         lettered: Whether the columns of options have letters, not numbers.
 
     Raises:

@@ -94,8 +94,8 @@ MOST_LISTED = 20
 def _cells(value: object, name: str = "") -> Iterator[tuple[str, str]]:
     """Yields the columns of a row in JSON, with their texts: ``score.ft.1`` and so on.
 
-    Long lists and those with lists or objects in them stay one cell, a text of JSON; a
-    null has no column.
+    Lists of more than 20 values, and those with lists or objects in them, stay one
+    cell, a text of JSON; a null has no column.
     """
     parts: Iterable[tuple[Any, Any]] = ()
     if isinstance(value, dict):

@@ -111,7 +111,7 @@ def separator_of(text: str) -> str:
 def decimal_point(cell: str, separator: str) -> str:
     """Returns a cell, with a point if it is a number with a decimal comma.
 
-    In a file separated by commas nothing is one: ``"1,500"`` may be in thousands.
+    Files separated by commas have no decimal commas: ``"1,500"`` may be in thousands.
     """
     if separator != "," and re.fullmatch(r"\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*", cell):
         return cell.replace(",", ".")
@@ -290,10 +290,9 @@ class CsvTable:
     def read(cls, path: Path) -> CsvTable:
         """Reads a file in UTF-8, separated as its header is: see `separator_of`.
 
-        Lines before the header that begin with ``#`` are comments; there and above the
-        header, lines without a cell or with one, as titles, are skipped. Quotes around
-        cells hide separators and ends of lines; between tabs, which need none, they may
-        be characters.
+        Above the header, comments that begin with ``#``, empty lines and titles, which
+        have one cell, are skipped. Quotes around cells hide separators and ends of
+        lines; between tabs, which need none, they may be characters.
         """
         try:
             text = text_of(path.read_bytes())
@@ -393,7 +392,7 @@ class CsvTable:
                 f"lacks the column {column}: add it, or rename {suggestion}; the "
                 f"header is {', '.join(self.header) or 'empty'}"
             )
-        # Of columns that nobody reads there may be several.
+        # Only columns that are read must not stand twice in the header.
         elif len(places) > 1:
             message = f"has the column {column} twice: remove one"
         elif not self.rows:
@@ -503,8 +502,8 @@ class CsvTable:
         for row, cell in enumerate(texts):
             # Tables with gaps elsewhere have 12 as 12.0 or 12,0.
             digits = re.sub(r"\.0*$", "", decimal_point(cell, self.separator))
-            # Python refuses to read integers of thousands of digits. What is none is
-            # out of the range, and so refused below.
+            # Python refuses to read thousands of digits. What is no integer gets a
+            # value below the range, and so is refused.
             value = int(digits) if re.fullmatch(r"-?\d{1,18}", digits) else low - 1
             if not low <= value <= high and row not in places:
                 wrong.append((row, f"{cell!r} is not an integer {span}"))
@@ -564,8 +563,8 @@ def load_csv(path: str | Path) -> ComparisonData:
     Features are in the order of their `winner_` columns, float64, in their own units.
 
     Args:
-        path: The file, UTF-8, separated by commas, semicolons or tabs; decimals may
-            have commas where cells have not.
+        path: The file, UTF-8, separated by commas, semicolons or tabs; beside the
+            latter two, decimals may have commas.
 
     Raises:
         FeedbackError: A column or a cell says what cannot be; the message names both.
