@@ -363,7 +363,8 @@ def _columns(answers: Answers, counts: list[int] | None) -> dict[str, list[Any]]
     """Returns the columns of a table of answers: winner, loser, tie and count at least.
 
     Args:
-        answers: Each has a count, which a cell of a matrix gives, and is 1 elsewhere.
+        answers: Each has a count, which is 1 unless the layout counts answers, as that
+            of a matrix does.
         counts: The column of counts in the file, by which the counts of each row's
             answers are multiplied; None without such a column.
     """

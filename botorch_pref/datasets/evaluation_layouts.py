@@ -158,7 +158,7 @@ def _scores(table: CsvTable) -> dict[str, dict[str, str]]:
 
 
 def _values(table: CsvTable, column: str) -> list[float | None]:
-    """Lists the scores of a column; where it has none, 1 for who passed, and else 0."""
+    """Lists the scores of a column; if it has none, 1 or 0 for passed or not."""
     scores = [number_of(cell) for cell in table.cells(column)]
     if any(score is not None for score in scores):
         return scores

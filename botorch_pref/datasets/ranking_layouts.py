@@ -191,6 +191,7 @@ def ranks_of_judges(table: CsvTable, named: NamedColumns) -> Reading | None:
                 ranked = sorted((ranks[row] or 0.0, row) for row in rows if ranks[row])
                 yield [row for _, row in ranked], [[names[row]] for _, row in ranked]
 
+    # A session has three or more different items; the ranks of a judge are 1, 2, ...
     names, columns = table.cells(items[0]), [table.numbers(j) for j in judges]
     for rows in session_rows(table):
         of_judges = ([r for row in rows if (r := ranks[row])] for ranks in columns)

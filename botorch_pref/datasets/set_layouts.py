@@ -175,7 +175,7 @@ def _mentions(
     options: Sequence[str],
     silent: Collection[int],
 ) -> list[_Mention]:
-    """Lists cells of ``columns``, which say what item is meant, but of silent rows."""
+    """Lists the cells that say which item is meant, but for those of silent rows."""
     sets = [*zip(*(table.cells(column) for column in options), strict=True)]
     return [
         _Mention(row, column, cell, [*sets[row]])

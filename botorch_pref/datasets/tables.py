@@ -194,7 +194,7 @@ class TableFaults(FeedbackError):
         super().__init__(self._text())
 
     def _text(self) -> str:
-        """Writes all faults of a file, the first ones in full."""
+        """Writes the first 20 faults of a file in full, and how many more there are."""
         faults = self.faults
         if len(faults) == 1:
             place = faults[0].place

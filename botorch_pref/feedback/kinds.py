@@ -151,8 +151,8 @@ class Comparisons(Feedback):
     def options(self) -> Options:
         """See base class: answer ``i`` has the options ``2 i`` and ``2 i + 1``.
 
-        Pairs come before ties. Covariates say how the first option was shown otherwise
-        than the second: the first has them, and the second has zeros.
+        Pairs come before ties. The covariates of an answer are a difference, of the
+        first option to the second: the first one gets them, and the second gets zeros.
         """
         assert self.covariates is not None, "asked for where there are covariates"
         index_tables = {name: getattr(self, name) for name in self.index_fields}

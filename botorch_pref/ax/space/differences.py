@@ -116,10 +116,11 @@ def shares(space: SearchSpace, designs: Sequence[TParameterization]) -> Tensor:
 def features(
     space: SearchSpace, designs: Sequence[TParameterization], columns: Sequence[str]
 ) -> Tensor:
-    """Returns designs as models take them, ``N x d``, up to rounding, without Ax.
+    """Returns designs as models take them, ``N x d``, up to rounding.
 
-    They are `shares`, but for choices without order, which are one-hot. The ``columns``
-    are the names of Ax's features.
+    They are `shares`, but for choices without order, which are one-hot. Ax's transforms
+    would take a second for some thousand designs. The ``columns`` are the names that
+    these transforms give the columns.
     """
     names = [*column_widths(space, 0.0)]
     columns_of_designs = shares(space, designs)
