@@ -85,7 +85,10 @@ class Guard:
     def __init__(
         self, app: ASGIApp, token: str | None, hosts: Collection[str], public: str
     ) -> None:
-        """Takes the application that is guarded, and what requests have to bring."""
+        """Takes the application that is guarded, and what requests have to bring.
+
+        Paths that begin with ``public`` need no token.
+        """
         self._app = app
         self._token = None if token is None else token.encode()
         self._hosts = {"localhost", *(host.lower().rstrip(".") for host in hosts)}
@@ -325,8 +328,8 @@ def _endpoint(
 async def _call(service: PreferenceService, name: str, request: Request) -> Response:
     """Answers a call with what the service's method of its name returns.
 
-    The status is 202 while a question is still being chosen. Calls for one ask again
-    and again, instead of waiting in one of few threads, so that any number may wait.
+    The status is 202 while a question is being chosen. A call for a question looks
+    again and again, without a thread meanwhile, so that any number of them may wait.
     """
     arguments: dict[str, Any] = dict(request.query_params)
     if name in WRITES:

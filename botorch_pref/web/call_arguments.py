@@ -49,7 +49,7 @@ def _finite(text: str) -> float:
 
 
 def rater_name(arguments: Mapping[str, Any]) -> str | None:
-    """Returns the name of a rater; None without one or for blanks: nobody's answers."""
+    """Returns the name of a rater; None where it is missing or blank."""
     if (rater := arguments.get("rater")) is None:
         return None
     wrong = ""

@@ -46,7 +46,7 @@ class RaterPlace:
 
     @property
     def in_need(self) -> bool:
-        """Whether somebody is asked here, and there are too few questions."""
+        """Whether somebody is asked here, and has at most `NUM_AHEAD` questions."""
         in_use = self.questions or self.waiting_since is not None
         return (
             self.error is None and len(self.questions) < 1 + NUM_AHEAD and bool(in_use)
@@ -122,8 +122,8 @@ class RaterPlaces:
     def display(self, place: RaterPlace, question: Question) -> None:
         """Puts a question without an answer before all others of a place.
 
-        It was undone, skipped or answered, or is about a person's own designs. Among
-        the skipped ones it is no longer.
+        Its answer or its skip was undone, or it is about a person's own designs. It no
+        longer counts as skipped.
         """
         place, index = place.present, question.index
         self.unowned = _without(self.unowned, index)

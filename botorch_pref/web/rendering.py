@@ -128,8 +128,8 @@ def _content(value: Any) -> Content:
 _UNIT = re.compile(r"(.*\S)\s*(?:\(([^()]+)\)|\[([^\[\]]+)\])")
 """A name that ends in its unit, as in "dose (g)" and "dose [g]"."""
 
-_STEPS = 1000
-"""A number is written so finely that its bounds are about so many steps apart."""
+_MIN_STEPS = 100
+"""Steps of the last decimal within a parameter's bounds, at least."""
 
 _MAX_EXTRA_DIGITS = 10
 """Digits that are added at most where options would look the same."""
@@ -219,12 +219,12 @@ def step(parameter: RangeParameter) -> float:
 
 
 def _decimals(parameter: RangeParameter, value: float) -> int:
-    """Counts decimals for about `_STEPS` numbers within a parameter's bounds."""
+    """Counts the fewest decimals that make `_MIN_STEPS` steps within the bounds."""
     width = parameter.upper - parameter.lower
     if parameter.log_scale:
         # As far as to the next value that is about e times as large, or to the end.
         width = min(width, value)
-    return max(0, math.ceil(math.log10(_STEPS / width)) - 1)
+    return max(0, math.ceil(math.log10(10 * _MIN_STEPS / width)) - 1)
 
 
 def _place(parameter: Parameter, value: Any) -> float | None:
@@ -308,9 +308,9 @@ class Presenter:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="show")
 
     def prepare(self, question: Question) -> Future[list[Contents]]:
-        """Begins to draw a question, if that was not done; returns it in the making.
+        """Begins to draw a question unless that was done; returns the future result.
 
-        The result has the contents of each option.
+        It has the contents of each option.
         """
         with self._lock:
             drawing = self._drawings.get(question.index)

@@ -45,8 +45,8 @@ def num_answers_of(log: Log, rater: str | None) -> int:
 def is_outdated(log: Log, index: int) -> bool:
     """Tells whether more than `MAX_MISSING` answers came after a question was asked.
 
-    Such a one is not displayed any more: the model would choose better now. No answers
-    chose one about a person's own designs, or one that is asked again.
+    Such a question is not displayed any more: the model would choose better now. One
+    about a person's own designs, or asked again, is never outdated.
     """
     content, answers = log.questions[index].content, 0
     if content.get("chosen_by") == PERSON or "repeats" in content:
@@ -72,7 +72,7 @@ def again_if_refused(change: Callable[..., T], *args: Any, **keywords: Any) -> T
 
 @one_at_a_time
 def withdraw_unanswered(experiment: PreferenceExperiment, index: int) -> bool:
-    """Withdraws a question unless it has an answer by now; whether it did."""
+    """Withdraws a question unless it has an answer; tells whether it did."""
     if is_answered(experiment.log, index):
         return False
     experiment.withdraw(index)

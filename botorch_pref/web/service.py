@@ -453,7 +453,7 @@ class PreferenceService:
         }
 
     def _replaces(self, question: Question) -> bool:
-        """Withdraws a question of which two options look the same; whether it did.
+        """Withdraws a question of which two options look alike; tells whether it did.
 
         Another one is then chosen. A question about a person's own designs stays, and
         so do those that follow on `MAX_ALIKE` withdrawn in a row.
@@ -588,7 +588,7 @@ class PreferenceService:
             self._ask_ahead()
 
     def _ask(self) -> None:
-        """Asks questions, in the thread, until all have enough or it may end."""
+        """Asks questions, in the thread, until nobody needs one or it is closed."""
         while True:
             with self._changed:
                 needy = self._places.needy()

@@ -403,9 +403,8 @@ class ModelWorker:
     ) -> list[Question]:
         """Asks questions of raters who need one, of the first of them at least.
 
-        All are in one context.
-
-        Those of the spread come from here, those of the model from the process.
+        All are in one context. The model's questions come from the other process, if
+        there is one. While options are spread, one question is chosen here.
         """
         self.prepare(num_raters)
         # Another process reads no proxies of dictionaries.
@@ -517,7 +516,7 @@ class ModelWorker:
         return self.run_here(lambda: findings_of(state, context))
 
     def _replace(self, process: ModelProcess) -> None:
-        """Lets the next `start` replace a process that has ended, if there were few.
+        """Lets `start` replace a process that has ended, unless `_TRIALS` did in a row.
 
         Nothing changes for one that was closed, or that another thread has replaced.
         """
