@@ -120,8 +120,8 @@ def record_table(
 def _table_of_file(log: Log, path: Path, items: DataFrame | None) -> DataFrame:
     """Reads the table of a file, with decimal points, for `record_table`.
 
-    Where it is no CSV file, or items have names and its columns are not those of
-    `record_table`, its layout is found out; a warning says how it was read.
+    `read_duels` finds out the layout of a file that is no CSV file, or whose rows name
+    items in other columns than `record_table` has; a warning says how it was read.
     """
     num_above, text = split_above_header(text_of(file_content(path)))
     table = None

@@ -284,7 +284,7 @@ class PreferenceExperiment(StoredExperiment):
         """Keeps answers from elsewhere, all or none, and returns their questions.
 
         An answer of `answers` or `write_answers` that the experiment has, or had, is
-        not kept twice: its time, options and what was said are the same.
+        not kept twice: it is recognised by its time, its options and what was said.
 
         Args:
             answers: Of pandas, or the path of a CSV file with commas. A table of duels

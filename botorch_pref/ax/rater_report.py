@@ -131,8 +131,8 @@ def rater_checks(log: Log) -> DataFrame | None:
 def chances(model: Any, points: Tensor, against: Tensor) -> dict[str, Tensor]:
     """Predicts how probably points are better than another, and are preferred to it.
 
-    The first is of utilities, the second of an answer with its noise. Points are
-    ``n x d`` and ``1 x d``, probabilities ``n`` long.
+    ``better`` is about utilities, ``preferred`` about an answer with its noise. Points
+    are ``n x d`` and ``1 x d``, probabilities ``n`` long.
     """
     with torch.no_grad():
         return {

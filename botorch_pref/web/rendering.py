@@ -359,7 +359,7 @@ class Presenter:
         ]
 
     def draws_alike(self, question: Question) -> bool:
-        """Tells whether options of a drawn question look the same, as others do not.
+        """Tells whether two options look the same where others were drawn differently.
 
         A function that draws all options alike is for those that are told apart
         otherwise, as by their taste.

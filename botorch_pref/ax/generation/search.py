@@ -201,8 +201,8 @@ class Distinctness:
     def repetitions(self, options: Tensor) -> Tensor:
         """Counts how often a question was asked before, ``batch_shape``.
 
-        It was where nobody can tell the options of both apart, see `_gaps`; each of the
-        earlier questions counts as often as ``times`` says.
+        A question was asked where nobody can tell its options from those of an earlier
+        one, see `_gaps`; each earlier question counts as often as ``times`` says.
         """
         repeated = (~differ(self._gaps(options, self.questions))).double()
         return repeated.sum(-1) if self.times is None else repeated @ self.times
