@@ -138,7 +138,8 @@ def _best_probabilities(
     all; that of the others is NaN. Options that constraints forbid are never the best.
 
     Returns:
-        Probabilities, and the place of the option that stands for each, itself mostly.
+        Probabilities, and the place of the option that stands for each: its own place,
+        or that of the option whose copy it is.
     """
     parameters = [arm.parameters for arm in adapter.arms]
     apart = in_smallest_differences(

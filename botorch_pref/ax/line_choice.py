@@ -97,8 +97,8 @@ def chosen_line(
 ) -> Chosen:
     """Returns the ends of the line of the next question, the smaller value first.
 
-    Lines run through designs that are spread, or through the recommended one: then they
-    move one parameter, another than the last line, by which `LineEUBO` expects most.
+    Lines run through designs that are spread, or through the recommended one: then one
+    parameter moves, another than on the last line, of which `LineEUBO` expects most.
     """
     log, experiment = projection.log, projection.experiment()
     with with_rng_seed(derived_seed(log.settings, len(log.questions), "line")):

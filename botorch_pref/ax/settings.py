@@ -182,7 +182,7 @@ class Settings:
         there is no context.
         """
         names = {attribute.name for attribute in fields(cls)}
-        # Experiments from before they were there lack these.
+        # Older experiments were stored without these.
         later = {"position_bias", "context"}
         try:
             if not isinstance(stored, dict) or {*stored} | later != names:
@@ -322,7 +322,7 @@ def _search_space(
                 limits.append(limit)
         return SearchSpace(parameters, [*limits])
     except Warning:
-        # Somebody has made errors of these.
+        # A filter of the user's has made an error of a warning.
         raise
     # Ax, and SymPy that it calls, refuse with errors of all kinds.
     except Exception as error:

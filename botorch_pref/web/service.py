@@ -415,9 +415,8 @@ class PreferenceService:
     ) -> JSON:
         """Returns a question for the page, if it is drawn within the patience.
 
-        Else ``question`` is None there, and ``waited`` are the seconds for which the
-        rater waits already. So it is where the question was withdrawn for another one,
-        see `_replaces`.
+        Else, and where it was withdrawn for another one (see `_replaces`), ``question``
+        is None, and ``waited`` are the seconds for which the rater waits already.
         """
         contents = None
         if question is not None:

@@ -354,7 +354,7 @@ class PreferenceAdapter(TorchAdapter):
         """Returns the adapter's model, fitted from scratch to what `dataset_of` gave.
 
         Cross-validation fits one a fold; the adapter's own stays as it is.
-        It is a model of ``dataset.points``, of all raters where they share.
+        Its points are ``dataset.points``; where raters share, it is the model of all.
         """
         generator = self._botorch_generator
         surrogate = generator.surrogate.clone_reset()
