@@ -36,14 +36,13 @@ def quick(session: nox.Session) -> None:
 
 @nox.session
 def coverage(session: nox.Session) -> None:
-    """Runs all tests, and lists the lines of the package that none of them reaches.
-
-    Apart from `tests`, since tracing makes these a third to a half slower.
-    """
+    """Runs all tests, and lists the lines of the package that none of them reaches."""
     install(session, "test")
-    session.install("-c", "constraints.txt", "pytest-cov")
-    report = ("--cov=botorch_pref", "--cov-report=term-missing:skip-covered")
-    session.run(*PYTEST, "-q", *report, *session.posargs)
+    python, *pytest = PYTEST
+    count = ("-m", "slipcover", "--source", "botorch_pref", "--skip-covered")
+    # It is imported before pytest, which cannot rewrite assertions of it then.
+    quiet = ("-q", "-W", "ignore::pytest.PytestAssertRewriteWarning")
+    session.run(python, *count, *pytest, *quiet, *session.posargs)
 
 
 @nox.session
