@@ -239,8 +239,8 @@ def cross_validation(adapter: PreferenceAdapter, num_folds: int) -> DataFrame:
     total = sum(times)
     if not is_integer(num_folds) or num_folds not in range(2, total + 1):
         raise ExperimentError(
-            f"num_folds is {quoted(num_folds)}; there are {total} answered "
-            "questions, give a number from 2 to that."
+            f"num_folds is {quoted(num_folds)}; there are {total} answers, give a "
+            "number from 2 to that."
         )
     if total > _MOST_DEALT:
         raise ExperimentError(

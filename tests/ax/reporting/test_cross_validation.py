@@ -153,7 +153,7 @@ def test_an_answer_of_a_kind_that_is_left_nowhere_else_is_not_scored(tmp_path) -
 
 @in_turn("num_folds", [0, 1, len(DUELS) + 1, -1, 2.5, True])
 def test_folds_that_cannot_be_are_refused(duels, num_folds) -> None:
-    with pytest.raises(ExperimentError, match="5 answered questions"):
+    with pytest.raises(ExperimentError, match="5 answers"):
         duels.cross_validate(num_folds)
 
 
