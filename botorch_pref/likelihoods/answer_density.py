@@ -52,7 +52,7 @@ class DensityFactors(IntegratedFactors):
 
     def merged(self, counts: Tensor | None, groups_of: GroupsOf) -> DensityFactors:
         """Merges equal rows: one has the product of its answers' densities."""
-        groups = groups_of(self.rows, None, True)
+        groups = groups_of(self.rows)
         if groups is None and counts is None:
             return self
         rows = self.rows if groups is None else groups.merged(self.rows)
@@ -269,19 +269,22 @@ def _check_conditional(distribution: object, latent: Tensor) -> None:
 
 
 def _is_discrete(distribution: Distribution) -> bool:
-    """Tells whether a distribution is of discrete numbers, if it says so."""
+    """Tells whether a distribution is of discrete numbers; True without a support."""
     try:
         support: Any = distribution.support
-    except NotImplementedError:  # of one's own, which need not say
+    except NotImplementedError:  # a user's class need not have a support
         return True
     return bool(support.is_discrete)
 
 
 def _log_probability(distribution: Distribution, values: Tensor) -> Tensor:
-    """Computes log probabilities or densities; of a Bernoulli's 1 to all digits."""
+    """Computes log probabilities or densities of values.
+
+    A Bernoulli that was made with ``probs`` has that of a 1 to all digits.
+    """
     if not isinstance(distribution, Bernoulli) or "logits" in vars(distribution):
         return distribution.log_prob(values)
-    # Torch's own is cut off where the probability given is below the rounding of 1.
+    # Torch's log_prob clamps ``probs`` to [eps, 1 - eps].
     yes = distribution.probs
     probability = torch.where(values > 0.5, yes, 1 - yes)
     return probability.clamp_min(torch.finfo(yes.dtype).tiny).log()

@@ -82,9 +82,9 @@ def beta_value(y: Tensor, precision: Tensor, t: Tensor) -> Tensor:
     """Computes the log density of answers ``y`` in (0, 1) at the standardised ``t``.
 
     It is that of ``Beta(y; a, b)``, ``a = nu Phi(t)`` and ``b = nu Phi(-t)``, with the
-    precision ``nu``. Where a shape is nearly zero, its log gamma has a pole. So those
-    of ``1 + a`` and ``1 + b`` are taken, and ``log a`` and ``log b`` added, by the logs
-    of ``Phi``, which are exact in the tails.
+    precision ``nu``. In the tails of ``t`` a shape goes to 0, where its log gamma has a
+    pole. So ``log Gamma(a) = log Gamma(1 + a) - log a``, with ``log a = log nu + log
+    Phi(t)`` exact in the tails; ``b`` likewise.
     """
     a1, b1, _ = _shapes(t, precision)
     regular = (a1 - 2) * y.log() + (b1 - 2) * torch.log1p(-y)
@@ -105,13 +105,14 @@ def beta_log_density(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     r"""Computes the log density and its first three derivatives in ``t``.
 
-    With the shapes :math:`a = \nu \Phi(t)` and :math:`b = \nu \Phi(-t)`, :math:`r =
-    \mathrm{logit}(y) - \psi(1 + a) + \psi(1 + b)`, :math:`S_k = \psi_k(1 + a) - (-1)^k
-    \psi_k(1 + b)` and :math:`\delta = \nu \phi(t)` those of all but :math:`\log \Phi(t)
-    + \log \Phi(-t)` are :math:`\delta r`, :math:`-t \delta r - \delta^2 S_1` and
-    :math:`(t^2 - 1) \delta r + 3 t \delta^2 S_1 - \delta^3 S_2`. The density has one
-    peak, and its log falls like :math:`-t^2 / 2` in both tails, but it is not concave.
-    All four are differentiable, to all digits, in ``precision`` and ``t``.
+    The log density is :math:`\log \Phi(t) + \log \Phi(-t)` plus a part that has the
+    derivatives :math:`\delta r`, :math:`-t \delta r - \delta^2 S_1` and :math:`(t^2 -
+    1) \delta r + 3 t \delta^2 S_1 - \delta^3 S_2`, with the shapes :math:`a = \nu
+    \Phi(t)` and :math:`b = \nu \Phi(-t)`, :math:`\delta = \nu \phi(t)`, :math:`r =
+    \mathrm{logit}(y) - \psi(1 + a) + \psi(1 + b)`, and :math:`S_k = \psi_k(1 + a) -
+    (-1)^k \psi_k(1 + b)` of the polygammas :math:`\psi_k`. The density has one peak,
+    and its log falls like :math:`-t^2 / 2` in both tails, but is not concave. All four
+    results are differentiable, to all digits, in ``precision`` and ``t``.
     """
     a1, b1, slope = _shapes(t, precision)
     _, *above = log_ndtr_derivatives(t)
@@ -155,6 +156,7 @@ def _partition(
     )
 
     def of_rows(places: Tensor | None) -> ValueAndSlope:
+        """Makes the log density and its slope at some places; at all for None."""
         parts = y, precision
         if places is not None:
             parts = y[..., places], precision[..., places]
@@ -174,7 +176,7 @@ def _peak(y: Tensor, precision: Tensor) -> Peak:
     y, precision = torch.broadcast_tensors(y.double(), precision.double())
     place, width = density_bend(partial(beta_value, y, precision), torch.zeros_like(y))
     height, _, second, _ = beta_log_density(y, precision, place)
-    # Its terms cancel, so that their rounding is left.
+    # Terms of the log density cancel, so that their rounding is left in its height.
     terms = torch.lgamma(precision).abs() - precision * (y.log() + torch.log1p(-y))
     rounding = 4 * torch.finfo(y.dtype).eps * (1 + terms)
     return Peak(place, width, -second, height, rounding)
@@ -245,9 +247,10 @@ class BetaAnswers(GaussianNoise[FeedbackT]):
         precision_prior: Prior | None = None,
         noise_prior: Prior | None = None,
     ) -> None:
-        """Registers the precision, which is learned, and the noise with a prior."""
+        """Registers the precision, to be learned, and the noise with its prior."""
         super().__init__()
         if precision_prior is None:
+            # The mean is the precision that answers rounded to hundredths can have.
             precision_prior = GammaPrior(1.0, 1 / (3 * _FINEST_SCALE**2))
         register_positive(self, "precision", precision, precision_prior, learned=True)
         register_positive(self, "noise", noise, noise_prior)
@@ -272,7 +275,7 @@ class BetaAnswers(GaussianNoise[FeedbackT]):
     def forward(self, function_samples: Tensor) -> Beta:
         """Returns the distribution of the answer, given the ``z`` that it sees."""
         standard = function_samples / (2 * self.noise).sqrt()
-        # A shape of zero is none; the smallest number is as good as zero.
+        # Beta refuses a shape that underflows to zero.
         tiny = torch.finfo(standard.dtype).tiny
         above = (self.precision * ndtr(standard)).clamp_min(tiny)
         below = (self.precision * ndtr(-standard)).clamp_min(tiny)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor
@@ -46,8 +46,14 @@ from botorch_pref.numerics.quadrature import (
     log_concave_integral,
 )
 
-GroupsOf = Callable[[SparseDesign, Tensor | None, bool], RowGroups | None]
-"""Finds rows that are equal up to their sign; see :func:`.row_groups`."""
+
+class GroupsOf(Protocol):
+    """Finder of rows that are equal up to their sign; see :func:`.row_groups`."""
+
+    def __call__(
+        self, rows: SparseDesign, label: Tensor | None = None, per_element: bool = True
+    ) -> RowGroups | None:
+        """Groups equal rows of one label; None where no two are equal."""
 
 
 class Factors(ABC):
@@ -109,8 +115,8 @@ class Factors(ABC):
     def merged(self, counts: Tensor | None, groups_of: GroupsOf) -> Factors:
         r"""Merges equal rows of the same answers, each as often as it was given.
 
-        Where several see the same row they become one factor,
-        :math:`\prod_k p_k(\pm z)^{c_k}`. By default they stay as they are.
+        Answers that see the same row become one factor, :math:`\prod_k p_k(\pm
+        z)^{c_k}`. By default all stay as they are.
 
         Args:
             counts: ``batch_shape x M`` integers, how often each answer was given; None
@@ -221,7 +227,10 @@ class BoxFactors(ScalarFactors):
         width: Tensor | None = None,
         noise: NoiseBlocks | None = None,
     ) -> None:
-        """Keeps rows and ends; without a ``width`` it is their difference."""
+        """Keeps rows and ends; the ``width`` is by default ``upper - lower``.
+
+        Callers that know it otherwise give it: far from 0 the difference cancels.
+        """
         self.rows, self.noise = rows, noise
         self.variance, self.lower, self.upper = variance, lower, upper
         self.width = upper - lower if width is None else width
@@ -234,10 +243,10 @@ class BoxFactors(ScalarFactors):
 
     @cached_property
     def sides(self) -> Tensor | float | None:
-        """1 for lower ends alone, -1 for upper; None where a row has not one.
+        """1 for a row with a lower end only, -1 for one with an upper end only.
 
-        It is a number where all are lower ends, which costs less, else ``batch_shape x
-        m``.
+        None where some row has both ends or neither. The number 1.0 where all rows have
+        lower ends, which costs less, else ``batch_shape x m``.
         """
         open_below, open_above = self.lower == -torch.inf, self.upper == torch.inf
         if not bool((open_below ^ open_above).all()):
@@ -263,9 +272,9 @@ class BoxFactors(ScalarFactors):
     def opposed(
         self, parameters: Sequence[Tensor], wins: Tensor, losses: Tensor
     ) -> OpposedAnswers | None:
-        """Takes all wins and losses of rows, of ends at 0, for their joint moments.
+        """Makes one factor of all wins and losses of each row, boxes with an end at 0.
 
-        None, from subclasses, where these have no such form.
+        Subclasses return None where their answers have no such factor.
 
         Args:
             parameters: See :attr:`parameters`, one for each row.
@@ -308,7 +317,7 @@ class BoxFactors(ScalarFactors):
     def _half_line(
         self, sides: Tensor | float, z: Tensor, variance: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Computes ``x`` of ``Phi(x)``, the box's probability, and its slope in ``z``.
+        """Computes ``x``, with the box's probability ``Phi(x)``, and ``dx / dz``.
 
         Boxes have one end each, as ``sides`` say; the ``variance`` is that of ``z``
         with the noise.
@@ -369,7 +378,7 @@ class BoxFactors(ScalarFactors):
         kind = BoxFactors if noise is None else CorrelatedBoxFactors
         box_factors = kind(rows, variance, lower, upper, width=width, noise=noise)
         if len(boxes) > 1 and variance.requires_grad:
-            # Equal variances of different blocks have gradients of their own.
+            # Blocks with equal variances keep a gradient for each variance.
             sizes = rows.indices.new_tensor([box.rows.num_rows for box in boxes])
             box_factors.sources = (
                 torch.arange(len(boxes)).to(sizes).repeat_interleave(sizes)
@@ -381,8 +390,9 @@ class BoxFactors(ScalarFactors):
         apart = self.in_noise
         # Rows of one label may be one: each that shares noise has its own, others 0.
         label = apart.cumsum(0) * apart if self.noise is not None else None
-        # The noise has one place for a row in all elements of a batch.
-        groups = groups_of(self.rows, label, self.noise is None)
+        # With noise, rows are merged alike in all elements of a batch: `NoiseBlocks`
+        # has one place for a row in all of them.
+        groups = groups_of(self.rows, label, per_element=self.noise is None)
         if counts is None and groups is None:
             return self
         return MergedBoxFactors(self, counts, groups)
@@ -430,7 +440,8 @@ class MergedBoxFactors(IntegratedFactors):
         self.rows = groups.merged(answers.rows)
         if answers.noise is not None:
             m = groups.num_groups
-            # Rows without such noise may be one now, and were in blocks of their own.
+            # Rows in blocks whose noise is 0 may be merged, and leave them: a block
+            # is padded with ``m``, the row that does not exist.
             group = torch.where(answers.in_noise, groups.group, m)
             group = torch.cat([group, group.new_tensor([m])])
             noise = answers.noise

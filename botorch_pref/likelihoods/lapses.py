@@ -110,9 +110,10 @@ class LapsingBoxes(BoxFactors):
     def opposed(
         self, parameters: Sequence[Tensor], wins: Tensor, losses: Tensor
     ) -> OpposedLapses | None:
-        """Takes all wins and losses of rows, of ends at 0; None where nobody guesses.
+        """Makes one factor of all wins and losses of each row, boxes with an end at 0.
 
-        The ``parameters`` are the noise, the guess and the attention of each row.
+        The ``parameters`` are each row's noise variance, probability of a guess and of
+        attention. None where a row has no guess.
         """
         variance, guess, attention = parameters
         if not bool((guess > 0).all()):
@@ -176,7 +177,7 @@ class LapsingFactors(ScalarFactors):
 
     def merged(self, counts: Tensor | None, groups_of: GroupsOf) -> ScalarFactors:
         """Merges equal rows to one each, with answers as often as they were given."""
-        groups = groups_of(self.rows, None, True)
+        groups = groups_of(self.rows)
         if groups is None and counts is None:
             return self
         # The rows may see other points than those of which the boxes were made.
@@ -262,9 +263,11 @@ class LapsingLink(DuelLink):
 
     @cached_property
     def _coefficients(self) -> Tensor:
-        """The :math:`c_j` of the sum, by least squares at 121 values of ``u / s``.
+        """The weights of Gaussians in ``u / s``, with ``s^2`` twice the noise.
 
-        Negative ones are left out: the entropy is symmetric.
+        Their sum is the entropy of an answer less `_certain`, its limit far from ``u =
+        0``. By least squares at 121 values of ``u / s``, none negative: the entropy is
+        symmetric.
         """
         x = torch.linspace(0, 6, 121, dtype=torch.double)
         rate = self._lapse_rate.detach().double().cpu()

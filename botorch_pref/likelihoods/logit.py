@@ -109,7 +109,7 @@ class RaoKupperFactors(IntegratedFactors):
 
         A row of the opposite sign has its wins and losses exchanged.
         """
-        groups = groups_of(self.rows, None, True)
+        groups = groups_of(self.rows)
         if groups is None and counts is None:
             return self
         won, lost, tied = self._answers
@@ -269,6 +269,8 @@ class SoftmaxFactors(Factors):
         """Makes a row for each pair of items of a set, without pairs of padding.
 
         Rows are in the order of sets, of each those against the chosen item first.
+        ``answers`` has the number of the answer that each set is a stage of, None where
+        each set is an answer; ``offsets`` are added to the utilities of its items.
         """
         self.stages: Tensor | None = stages
         self._answers, self._offsets = answers, offsets
@@ -280,7 +282,7 @@ class SoftmaxFactors(Factors):
         is_pair = stages[..., self._second] >= 0
         keep = in_some_element(is_pair, 2).flatten()
         (self._pair_places,) = keep.nonzero(as_tuple=True)
-        # Where the row of each pair is; any where it has none.
+        # The number of each pair's row; any number for a pair without a row.
         place = (keep.cumsum(0) - 1).clamp_min(0).unflatten(0, (-1, is_pair.shape[-1]))
         self._against_chosen, self._is_pair = place[:, : k - 1], is_pair[..., : k - 1]
         pairs = torch.stack([stages[..., self._first], stages[..., self._second]], -1)

@@ -275,7 +275,7 @@ class PairwiseProbitLikelihood(GaussianNoise[Feedback]):
 
     @property
     def noticeable_difference(self) -> Tensor:
-        """See base class; in closed form, with lapses too, which move no halfway."""
+        """See base class; in closed form. Lapses, if any, do not change it."""
         deviation, threshold = (2 * self.noise).sqrt(), self.tie_threshold
         halfway = 0.5 + 0.5 * ndtr(-threshold / deviation)
         return threshold + deviation * torch.special.ndtri(halfway)
@@ -330,7 +330,7 @@ def thurstone_choice_log_probability(utilities: Tensor, noise: Tensor) -> Tensor
     items = utilities.double() / noise.double().sqrt()
     k = items.shape[-1]
     spacing = _TRAPEZOIDAL_SPACING / math.sqrt(k)
-    # An item is heard as the best at the mean of it and some of the best others.
+    # Item i's integrand has its centre at the mean of i and the j best, largest over j.
     sums = pad(items.sort(-1, descending=True).values.cumsum(-1)[..., :-1], (1, 0))
     means = (items.unsqueeze(-1) + sums.unsqueeze(-2)) / torch.arange(1, k + 1).to(sums)
     grid = _heard_grid(items, means.amax(-1), spacing)
@@ -358,7 +358,7 @@ def _heard_grid(items: Tensor, centres: Tensor, spacing: float) -> Tensor:
     ends = (centres.sort(-1).values - low + _HALF_WIDTH + _REACH) / spacing
     ends = pad(ends, (1, 0))
     reach = _REACH / spacing
-    # A gap of few steps costs less than it takes to find its place.
+    # A gap shorter than the reach costs less than it takes to skip it.
     gaps = ends.diff(dim=-1) - 2 * reach
     skipped = torch.where(gaps > reach, gaps.floor(), 0.0)
     before = pad(skipped.cumsum(-1), (1, 0))
@@ -399,7 +399,7 @@ def thurstone_ranking_log_probability(utilities: Tensor, noise: Tensor) -> Tenso
     are ``... x k``, and the noise broadcasts with ``...``.
     """
     items = utilities.double() / noise.double().sqrt().unsqueeze(-1)
-    # Items from one on are in order where it is heard at the mean of it and the next.
+    # Items from i on are in order with i heard at the mean of i to j, largest over j.
     k, sums = items.shape[-1], pad(items.cumsum(-1), (1, 0))
     places = torch.arange(k + 1, device=items.device)
     lengths = places[1:] - places[:k, None]
@@ -517,6 +517,7 @@ def boxed_rows(
     shared = torch.where(pair_present, shared, 0.0)
     used = present.reshape(-1, *present.shape[-2:]).any(0)
     num_rows = int(used.sum())
+    # The row of each place in a block; ``num_rows`` is no row, but padding.
     places = torch.full_like(used, num_rows, dtype=torch.long)
     places[used] = torch.arange(num_rows, device=used.device)
     pairs = torch.stack([better, worse], dim=-1).clamp_min(0)[..., used, :]

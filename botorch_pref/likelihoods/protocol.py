@@ -220,7 +220,7 @@ class QuadratureLink(DuelLink):
     def win_slope(self, mean: Tensor, variance: Tensor) -> Tensor:
         """Computes the expected slope of the link, by its automatic derivative.
 
-        It has a graph itself where parameters of the link are learned.
+        The result has a graph where the mean or parameters of the link want gradients.
         """
         keep = torch.is_grad_enabled() and self._win(mean).requires_grad
         with torch.inference_mode(False), torch.enable_grad():
@@ -262,6 +262,7 @@ class QuadratureLink(DuelLink):
         zero = mean.new_zeros((1,) * mean.dim())
 
         def changed(u: Tensor) -> Tensor:
+            """Tells it of ``num_probes`` values, the last of which is the farthest."""
             start, end = self._win(zero), self._win(u[-1])
             return self._win(u) - start >= 0.5 * (end - start)
 

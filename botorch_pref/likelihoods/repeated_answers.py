@@ -233,10 +233,10 @@ class RepeatedAnswers:
 
 
 def _opposed(answers: RepeatedAnswers) -> OpposedAnswers | None:
-    """Merges wins and losses of each row; None where some answers are something else.
+    """Merges the answers of each row to numbers of wins and losses, or returns None.
 
-    Ends and variances that are learned have gradients of their own: such ends are
-    something else where they are 0 too, and such variances of several blocks are.
+    None is for answers with both ends or an end that is not 0, ends that are learned,
+    and rows whose answers differ in noise or learn that of several blocks.
     """
     boxes, counts, groups = answers.boxes, answers.counts, answers.groups
     side, answered = boxes.sides, counts > 0
@@ -261,8 +261,8 @@ def _opposed(answers: RepeatedAnswers) -> OpposedAnswers | None:
 def product_of(answers: RepeatedAnswers) -> list[RepeatedAnswers | OpposedAnswers]:
     """Splits answers into parts whose product is that of all, two-sided ones apart.
 
-    One-sided ones are wins and losses where that is all they are (`_opposed`). Each
-    part has all rows, and counts of 0 for the answers of the other one.
+    One-sided answers are merged to numbers of wins and losses where `_opposed` can.
+    Each part has all rows, and counts of 0 for the answers of the other part.
     """
     boxes = answers.boxes
     two_sided = boxes.lower.isfinite() & boxes.upper.isfinite()
@@ -322,7 +322,8 @@ class RowsInLine:
         self._integral = self._single.integral(self._of_rows, len(self._merged))
         self._opposed: tuple[OpposedAnswers, NormalPowers] | None = None
         part = parts[0] if len(parts) == 1 else None
-        # Of a subclass they are no powers of a tail and of the other one.
+        # Not of a subclass: with lapses they are no powers of ``Phi(x)`` and
+        # ``Phi(-x)``.
         if type(part) is OpposedAnswers:
             self._opposed = part, NormalPowers(part.wins, part.losses)
 
@@ -388,9 +389,9 @@ def sum_heard(
 ) -> Tensor:
     """Draws sums of each answer's heard values, ``num_draws x batch_shape x M``.
 
-    Answer by answer where they are few; else by the first three cumulants of the sum
-    (Cornish and Fisher 1938), whose distribution function is then right within 1e-3, a
-    thirtieth of the error of a thousand draws.
+    Answer by answer up to counts of `_FEW`; beyond by the first three cumulants of the
+    sum (Cornish and Fisher 1938), whose distribution function is then right within
+    1e-3, a thirtieth of the error of a thousand draws.
     """
     is_small, total = counts <= _FEW, torch.zeros_like(z)
     max_count = int(torch.where(is_small, counts, 0).max())
@@ -405,9 +406,10 @@ def sum_heard(
 def _sum_of_many(
     boxes: Boxes, counts: Tensor, z: Tensor, generator: torch.Generator
 ) -> Tensor:
-    """Draws the sum of many values in a box, nearly normal, see `sum_heard`.
+    """Draws the sum of more than `_FEW` heard values in a box, see `sum_heard`.
 
-    ``bent`` is the expansion of Cornish and Fisher in the skewness of the sum.
+    It follows from their mean, variance and skewness: ``bent`` is what the expansion of
+    Cornish and Fisher adds to a normal draw.
     """
     r, count = boxes.variance, counts.clamp_min(1.0)
     _, first, second, third = boxes.shifted(z, r)

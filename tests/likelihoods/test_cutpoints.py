@@ -28,7 +28,7 @@ def test_a_level_is_as_wide_as_its_gap_far_from_zero() -> None:
     rating = likelihood.factors(
         OrdinalRatings(torch.tensor([0]), torch.tensor([1]), 3), 1
     )
-    two = joint_factors([rating, rating], groups_of=lambda *_: None)
+    two = joint_factors([rating, rating], groups_of=lambda *_, **__: None)
     for factors in (rating, two):
         z = torch.full((factors.rows.num_rows,), 1e8, dtype=torch.float64)
         want = math.log(gap / math.sqrt(2 * math.pi))
