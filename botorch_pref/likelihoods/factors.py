@@ -135,7 +135,7 @@ class Factors(ABC):
         return None
 
     def reindex(self, inverse: Tensor, num_points: int) -> None:
-        """Lets the factors see points that are counted once, by changing their rows.
+        """Writes the rows about distinct points instead of all points, in place.
 
         Args:
             inverse: ``n`` long, for each point its place among the distinct points.
@@ -144,9 +144,9 @@ class Factors(ABC):
         self.rows = self.rows.reindex(inverse, num_points)
 
     def see_options(self, points: Tensor, covariates: Tensor, num_points: int) -> None:
-        """Lets factors of ``N`` options see points, and weights of covariates behind.
+        """Writes rows about ``N`` options as rows about points and covariates' weights.
 
-        It changes the rows of this object, whose last columns are then the weights.
+        It is done in place; the last ``p`` columns are then those of the weights.
 
         Args:
             points: ``batch_shape x N`` long, the point of each option.

@@ -112,8 +112,8 @@ LikelihoodArgument = (
 def _chosen(likelihood: LikelihoodArgument) -> dict[type[Feedback], AnyLikelihood]:
     """Returns the likelihood that a user named for each kind of answer, checked.
 
-    One without a kind is for all that it explains. Those of BoTorch become ours. The
-    kinds that are missing have a default, see `resolve_likelihoods`.
+    A likelihood that came without kinds is for all that it explains. BoTorch's become
+    those of this package. Missing kinds have a default, see `resolve_likelihoods`.
     """
     if likelihood is None:
         return {}
@@ -256,10 +256,10 @@ def resolve_likelihoods(
 
     Answers that the same class explains share one likelihood, and so its noise: choices
     and rankings take that of comparisons unless they are given their own. The order of
-    the blocks does not matter, and none means comparisons that are still to come.
+    the blocks does not matter; without blocks, comparisons are still to come.
     """
     chosen = _chosen(likelihood)
-    # One that is named for comparisons serves every kind with the same class by
+    # A likelihood named for comparisons serves every kind with the same class by
     # default. One that is named for another kind is for that kind alone.
     shared = [chosen[Comparisons]] if Comparisons in chosen else []
     given_kinds = {type(block) for block in feedback}
@@ -377,9 +377,9 @@ class AnswerLikelihoods(ModuleDict):
         return cast("AnyLikelihood", self[name if name in self else next(iter(self))])
 
     def likelihood_of(self, kind: type[Feedback], engine: Engine) -> AnyLikelihood:
-        """Finds the likelihood of a kind of answers: its own, or one that is shared.
+        """Finds the likelihood of a kind of answers: its own, or that of another kind.
 
-        Such is the first of other kinds which explains this one too, by factors that
+        The latter is the first likelihood that explains this kind too, by factors that
         the engine takes.
         """
         if kind.__name__ in self:

@@ -56,7 +56,7 @@ class CrowdKernel(Kernel):
         own: Kernel,
         reliability: ReliabilityKernel | None = None,
     ) -> None:
-        """Registers the parts, with each of which `CrowdPreferenceGP` computes."""
+        """Registers the parts, which `CrowdPreferenceGP` also evaluates one by one."""
         super().__init__()
         self.shared, self.own, self.reliability = shared, own, reliability
 
@@ -192,8 +192,8 @@ class TasteKernel(Kernel):
         r"""Computes what each factor gives to items, ``batch_shape x n x R``.
 
         With the learned ``factors`` ``B`` and :math:`L L' = g(Z, Z)` at the kernel's
-        own items ``Z`` that is :math:`v(x) = g(x, Z) L^{-T} B`: there it is ``L B``,
-        and elsewhere what the similarity ``g`` expects.
+        own items ``Z`` that is :math:`v(x) = g(x, Z) L^{-T} B`: ``L B`` at ``Z``, and
+        elsewhere the mean given these of a Gaussian process with the covariance ``g``.
         """
         if x.shape[-1] != self.items.shape[-1]:
             raise FeedbackError(

@@ -197,8 +197,9 @@ class _Response:
     def _site_changes(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
         r"""Computes changes of sites from those of moments of their rows, ``m x R``.
 
-        The slopes of new precisions and shifts are in means, variances, and former
-        precisions and shifts; a site that stays a match solves two equations. Returned
+        The ``slopes`` are those of a site's new precision and shift in the mean and
+        variance of its row and in its former precision and shift. At a fixed point new
+        and former are equal, which is two linear equations for their changes. Returned
         are :math:`d\tau` and the force :math:`d\nu - E[z] d\tau`.
         """
         (a, b), (c, d), (tau_tau, nu_tau), (tau_nu, nu_nu) = (

@@ -327,9 +327,9 @@ class SparsePreferenceGP(PreferenceGP):
         return super().solution()
 
     def _check_share(self) -> None:
-        """Refuses a model without answers whose engine adds up those of processes.
+        """Refuses a model without answers if its engine adds up all processes' answers.
 
-        It would not solve, and the others would wait for it.
+        It would not solve, and the other processes would wait for it.
         """
         if getattr(self.engine, "shared", False) and not self.feedback:
             raise BotorchPrefError(

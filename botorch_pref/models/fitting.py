@@ -147,10 +147,10 @@ def fit(
     optimizer_kwargs: dict[str, Any] | None = None,
     **arguments: Any,
 ) -> MarginalLogLikelihood:
-    """Fits hyper-parameters for ``fit_gpytorch_mll``, mostly by a method of ours.
+    """Fits hyper-parameters for ``fit_gpytorch_mll``, by Newton's method or L-BFGS.
 
-    A closure, an ``optimizer`` or keywords of one say how to fit, and are BoTorch's to
-    use. Without them Newton's method minimises if second derivatives are known, and
+    A closure, an ``optimizer`` or keywords of one say how to fit, and BoTorch uses
+    them. Without them Newton's method minimises if second derivatives are known, and
     L-BFGS in coordinates of the priors if not. Attempts, restarts from draws of the
     priors and warnings are BoTorch's.
 
@@ -238,18 +238,19 @@ class MinimizerByPriors:
     def __init__(self, mll: PreferenceMarginalLogLikelihood) -> None:
         """Computes the coordinates, by the priors at the present parameters.
 
-        They are the raw parameters themselves where these are bounded or many.
+        They are the raw parameters themselves where some of these is bounded, or more
+        than `_MOST_COORDINATES` are learned.
         """
         raw_parameters, bounds = get_parameters_and_bounds(mll)
         raw = [value for value in raw_parameters.values() if value.requires_grad]
         count = sum(value.numel() for value in raw)
         ends: Any = chain.from_iterable(bounds.values())
         self._root = np.eye(count)
-        # A bound of one parameter is no bound of one other coordinate.
+        # L-BFGS takes bounds of coordinates, which mix the parameters.
         if count <= _MOST_COORDINATES and not any(map(math.isfinite, ends)):
             self._root = _root_of_priors(mll, raw)
         self._num_data = mll.model.num_data
-        # In single precision, the loss is rounded to more.
+        # In single precision the rounding of the loss exceeds `_GAIN`.
         rounding = max((torch.finfo(value.dtype).eps for value in raw), default=0.0)
         self._gain = max(_GAIN, 100 * rounding)
 
@@ -323,7 +324,8 @@ def _newton_closure(mll: Any) -> NewtonClosure | None:
 
     Second derivatives are known in the raw scales of a stationary kernel, without
     bounds, of one model in double precision with answers and without covariates. They
-    save time for few scales, and for few rows, no more than points.
+    save time for up to `_MOST_SCALES` scales, and for up to `MOST_ROWS` rows, no more
+    than points.
     """
     model, (raw_parameters, bounds) = mll.model, get_parameters_and_bounds(mll)
     parameters = {

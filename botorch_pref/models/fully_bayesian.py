@@ -310,7 +310,7 @@ class HyperparameterDensity(Module):
         """
         free = free.detach().requires_grad_()
         with torch.enable_grad(), warnings.catch_warnings():
-            # The models of the draws that are kept will say it, the others are steps.
+            # Models of the draws that are kept warn later; other vectors are steps.
             warnings.simplefilter("ignore", InferenceWarning)
             try:
                 value = self.log_density(free)

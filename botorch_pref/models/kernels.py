@@ -46,7 +46,7 @@ def default_covar_module(dim: int | None, batch_shape: torch.Size) -> Kernel:
     """Makes a scaled RBF-ARD kernel with BoTorch's dimension-scaled lengthscale prior.
 
     Both kinds of scale are optimised in log space, where the evidence of comparisons is
-    closer to quadratic: a third of the evaluations of BoTorch's parametrisation. The
+    closer to quadratic: fits need a third as many evaluations as in BoTorch's. The
     output scale says how far utilities spread beside the noise of the answers, with
     BoTorch's prior. With a ``dim`` of None all features share one lengthscale.
     """
@@ -179,10 +179,11 @@ class RelevanceKernel(Kernel):
     def forward(
         self, x1: Tensor, x2: Tensor, diag: bool = False, **params: Any
     ) -> Tensor:
-        """Computes the kernel of the class, of points ``batch_shape x q x dim``.
+        """Computes the covariance of points ``batch_shape x q x dim``.
 
-        Columns of numbers have lengthscales. Whether two points have the same option of
-        a choice is the product of its columns, which are zeros and a one.
+        It is the sum over sets of inputs that the class describes. Columns of numbers
+        have lengthscales. Two points have the same option of a choice where the product
+        of the choice's columns, zeros and a one, is 1.
         """
         raw_relevance = self.raw_relevance
         lengthscale = self.lengthscale if self.numbers else None
@@ -223,11 +224,14 @@ class _Shares(NamedTuple):
 
     @classmethod
     def of(cls, raw: Tensor) -> _Shares:
-        """Makes the shares of log odds ``raw`` of relevances, ``batch_shape x n``."""
+        r"""Makes the shares from log odds ``raw`` of relevances, ``batch_shape x n``.
+
+        A share is :math:`s_i = r_i \prod_{j < i} (1 - r_j) / T`, of sets of inputs of
+        which ``i`` is the first; ``T`` is the sum of their numerators.
+        """
         raw = raw[..., None, None]
         irrelevance, log_relevance = (-raw).sigmoid(), logsigmoid(raw)
-        # In multiples of the largest: the total of relevances near 0 is no 0 then. The
-        # sum by which they are divided is ``T`` in the same multiples.
+        # In multiples of the largest: so ``T`` is no 0 where all relevances underflow.
         largest = log_relevance.detach().amax(-3, keepdim=True)
         multiple = (log_relevance - largest).exp()
         first = multiple * _products_before(irrelevance)
@@ -364,12 +368,13 @@ class _RelevanceCovariance(Function):
         later = [gradient.expand_as(covariance)]
         for of_input in reversed(factor.unbind(-3)[1:]):
             later.append(later[-1] * of_input)
-        # The gradient in each ``k_i``: r_i A_i / T without a division.
+        # The gradient in each correlation ``k_i``, by ``s_i + r_i D_{i - 1}`` with the
+        # shares ``first`` and the ``sums`` over sets of earlier inputs.
         of_correlation = torch.addcmul(shares.first, shares.relevance, sums)
         of_correlation = of_correlation * torch.stack(later[::-1], -3)
         of_relevance = of_agreements = of_lengthscale = None
         if ctx.needs_input_grad[4]:
-            # With those of earlier inputs in ``first``, r_i M_i / T.
+            # Times ``first``: r_i / T times 1 - r_j of all other inputs j.
             behind = _products_before(shares.irrelevance.flip(-3)).flip(-3)
             lacking = (gradient * (1 - covariance)).sum((-2, -1), keepdim=True)
             change = shares.first * behind * lacking.unsqueeze(-3)

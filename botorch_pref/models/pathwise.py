@@ -156,7 +156,7 @@ def _product_features(
 def _agreement_features(
     kernel: AgreementKernel, *, num_inputs: int, num_outputs: int
 ) -> KernelFeatureMap:
-    r"""Makes features of the agreement :math:`\rho` of raters who are whole numbers.
+    r"""Makes features of the agreement :math:`\rho` of raters, who have whole numbers.
 
     A share :math:`\rho` of the phases is 0 for all raters. The others are a frequency
     times the rater's number, from a band of whole periods so wide that two raters have
@@ -238,7 +238,11 @@ class _ScaleFeatureMap(FeatureMap):
         self.output_transform = ChainedTransform()
 
     def forward(self, x: Tensor) -> Tensor:
-        """Computes features of numbers ``... x 1``: sines, all 0, then cosines."""
+        """Computes features of raters' numbers ``... x 1``: sines, all 0, then cosines.
+
+        A rater's scale is 1 / the noise deviation; the inner product of the features of
+        two raters is the product of their scales.
+        """
         half = self.num_outputs // 2
         scales = self.kernel.deviations(x.squeeze(-1)).reciprocal().unsqueeze(-1)
         cosines = (scales / half**0.5).expand(*scales.shape[:-1], half)

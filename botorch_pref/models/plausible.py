@@ -58,16 +58,16 @@ def plausible_models(
     r"""Draws models from the posterior of the hyper-parameters of a fitted one.
 
     Around the fitted free vector :math:`\hat u` (see :class:`.HyperparameterDensity`)
-    the posterior :math:`p(u \mid D)` is nearly Gaussian, with the precision :math:`-H`,
-    the curvature of its logarithm. Draws :math:`u_i` of that Gaussian :math:`q`, three
-    for each model, are chosen again with the probabilities
+    the posterior :math:`p(u \mid D)` is approximated by a Gaussian :math:`q`, whose
+    precision is minus the Hessian of the log posterior. Draws :math:`u_i` of :math:`q`,
+    three for each model, are chosen again with the probabilities
 
     .. math:: w_i \propto p(u_i \mid D) / q(u_i)
 
     (sampling-importance resampling, Rubin 1988), so that the models count alike. It
     takes a gradient of the evidence for each hyper-parameter, and an evidence for each
-    draw. Where answers are guesses almost surely, with a `guessing_probability` above
-    0.9, so many of the models are of a person who guesses.
+    draw. Where the `guessing_probability` is above 0.9, it is also the share of the
+    models that are of a person who guesses.
 
     Args:
         model: Fitted, without batches. It stays as it is, and so do in each of them the
@@ -135,7 +135,8 @@ def guessing_model(model: PreferenceGP) -> PreferenceGP | None:
     Under it answers are coin tosses: the evidence of the copy, which is in evaluation
     mode, is that of a coin. The noise of duels is :math:`e^8`, or where it has no
     log-normal prior, the output scale of the utilities is :math:`e^{-8}`. None where
-    other answers are among them, or where neither of both has such a prior.
+    the model has other kinds of answers, or neither the noise nor the output scale has
+    such a prior.
     """
     kinds = {type(block) for block in model.feedback}
     if not kinds or not kinds <= {Comparisons, Choices, Rankings}:

@@ -52,7 +52,7 @@ def choice_probability(
         ``batch_shape x k``.
 
     Raises:
-        FeedbackError: The number of draws is none.
+        FeedbackError: ``num_samples`` is below 1.
         UnsupportedFeedbackError: The model has no likelihood of sets.
     """
     check_count("num_samples", num_samples, at_least=1)

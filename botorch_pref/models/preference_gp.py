@@ -292,8 +292,8 @@ class PreferenceGP(UtilityModel, GP):
     def evidence_solution(self) -> Solution[PosteriorTerms]:
         """Solves anew for a solution whose evidence has a gradient in hyper-parameters.
 
-        It is for fits, and of the engine whose evidence the model has, such as EP for a
-        skew one. It is not kept for predictions, but the next solution starts from it.
+        Fits call it. ``engine.of_evidence`` solves, by default EP for a skew model. The
+        solution is not kept for predictions, but the next one starts from it.
 
         Raises:
             BotorchPrefError: There are no answers.
@@ -374,9 +374,10 @@ class PreferenceGP(UtilityModel, GP):
 
     @property
     def _num_batch_dims(self) -> int:
-        """The number of batch dimensions, of the solution too, which it may solve for.
+        """The number of batch dimensions of the model or of its solution, the larger.
 
-        Hyper-parameters may have a batch that the data have not.
+        Hyper-parameters may have a batch that the data have not, which the solution
+        shows; without a current one the model solves.
         """
         if self.training:
             self.eval()
@@ -467,7 +468,7 @@ class PreferenceGP(UtilityModel, GP):
             if terms.widening is not None:
                 p = terms.widening
                 correction = correction + p @ ((k @ p).mT @ directions)
-            # The terms' points come last, for others take their covariances from there.
+            # The terms' points come last: `CovarianceWith.__call__` relies on it.
             if points.shape == terms.points.shape and torch.equal(points, terms.points):
                 return make(points, directions + correction)
             points = torch.cat([points, terms.points])
@@ -570,11 +571,11 @@ class PreferenceGP(UtilityModel, GP):
         self._cache = before._cache.followed_by(before.engine, further, predict)
 
     def _sources(self, new: Self, further: Factors) -> RowSources:
-        """Finds where rows of sites are in the model ``new``, of further answers too.
+        """Finds the row of the model ``new`` for each row of this or of ``further``.
 
-        There a warm start puts their sites. Equal rows are one there; to be compared
-        with its rows, those of this model and of the ``further`` answers are written
-        about the points of ``new``.
+        A warm start puts the sites there. Equal rows are one in ``new``; to be compared
+        with these, rows of this model and of the ``further`` answers are written about
+        the points of ``new``.
         """
         all_factors = self.factors(), further, new.factors()
         rows = [self.engine.site_rows(factors) for factors in all_factors]
@@ -599,8 +600,8 @@ class PreferenceGP(UtilityModel, GP):
         """Finds the columns of earlier and of further rows among those of ``new``.
 
         Columns are the distinct points, and behind them the weights of covariates.
-        Points of this model are the first of those of ``new``, and each may be equal to
-        an earlier one.
+        Points of this model are the first of those of ``new``, in which any point may
+        be equal to an earlier one.
 
         Returns:
             The places of this model's columns, those of ``num_further`` points and the

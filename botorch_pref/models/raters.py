@@ -516,7 +516,7 @@ class GroupUtility(DerivedModel):
             )
             return self._mean(probabilities.unsqueeze(-1)).squeeze(-1)
         pairs = duel_pairs(X1, X2, model)
-        # By its size alone the prior says what rounding hides of a difference.
+        # The prior variance only bounds what rounding hides of a difference.
         prior = model.prior_variance(at_raters(pairs.points, self.raters))
         scales = self.scales()
         squares = None if scales is None else scales.square()

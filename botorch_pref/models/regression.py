@@ -68,9 +68,9 @@ def _stage_counts(
 ) -> Tensor | None:
     """Counts how often each choice of :func:`stages_of` was made, ``... x L``.
 
-    It is the count of the answer that the choice is of. The ``counts`` of blocks, None
-    for once, are their own unless they are given, as of merged blocks. The result is
-    None where all were made once.
+    It is the count of the answer that the choice is of. The ``counts`` are given for
+    merged blocks, one or None for each; by default they are the blocks' own. None
+    stands for answers given once, and in the result for all choices made once.
     """
     if counts is None:
         counts = [b.answer_counts if b.is_counted else None for b in blocks]

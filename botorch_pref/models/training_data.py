@@ -190,7 +190,7 @@ class TrainingSet:
 
     @cached_property
     def first_copies(self) -> Tensor | None:
-        """The first equal datapoint of each one of a batch, ``batch_shape x n``.
+        """Places of the first copies of a batch of datapoints, ``batch_shape x n``.
 
         None where there are no copies, no batch, or each row is to have its own
         gradient.
@@ -427,7 +427,10 @@ class FeedbackDataset(SupervisedDataset):
         outcome_names: list[str],
         raters: Tensor | None = None,
     ) -> None:
-        """Checks answers against the points; BoTorch wants the names of X and of Y."""
+        """Checks answers against the points.
+
+        BoTorch wants a ``Y`` and the names of its columns; zeros stand in for it.
+        """
         self.feedback = checked_blocks(datapoints, feedback)
         self.raters = raters
         super().__init__(

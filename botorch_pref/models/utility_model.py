@@ -79,8 +79,8 @@ def _makes_several(transform: InputTransform) -> InputTransform | None:
     perturbations = getattr(transform, "feature_set", None)
     perturbations = getattr(transform, "perturbation_set", perturbations)
     is_one = isinstance(perturbations, Tensor) and len(perturbations) == 1
-    # One that transforms training inputs too makes as many points, or the model would
-    # not exist, see `check_answered`: most such append features.
+    # A transform of training inputs too makes as many points, or the model would not
+    # exist, see `check_answered`: most such append features.
     is_one |= transform.transform_on_train
     several = transform.is_one_to_many and transform.transform_on_eval
     return transform if several and not is_one else None
@@ -137,9 +137,10 @@ def duel_pairs(X1: Tensor, X2: Tensor, model: UtilityModel) -> DuelPairs:
     """Orders the points of duels, so that both sides of a duel have the same figures.
 
     P(a beats b) and P(b beats a) are then one computation, and sum to one. The first is
-    the point with the smaller coordinate, the first one in which both differ. Batches
-    of pairs get as many dimensions as the model's at least, in front, for the model
-    would take pairs for its batch. An ensemble's members are none of them.
+    the point with the smaller value in the first coordinate in which both differ. The
+    points become ``q x batch_shape x 2 x d``. The batch gets ones in front, up to as
+    many dimensions as the model's without its ensemble's members: else the model would
+    take ``q`` for a dimension of its batch.
     """
     num_batch_dims = model._num_batch_dims - is_ensemble(model)
     X1, X2 = torch.broadcast_tensors(X1, X2)
@@ -351,7 +352,7 @@ class UtilityModel(Model, FantasizeMixin):
         return 0
 
     def _set_data(self, data: TrainingSet) -> None:
-        """Takes validated data that suit the model in place of those before.
+        """Replaces the data by validated ones, or refuses answers of unsuitable kinds.
 
         Answers move to the device of the datapoints, and the solution is forgotten.
         """
