@@ -173,8 +173,8 @@ class CrowdPreferenceGP(EPPreferenceGP):
     def _crowd(self) -> _Crowd:
         """The items and the raters of the data, found once for the same data.
 
-        Items stand in the order of their first points, and raters in that of their
-        numbers, in which these are searched.
+        Items stand in the order of their first points, and the numbers of raters
+        ascend, since ``searchsorted`` finds raters by them.
         """
         data = cast("TrainingSet", self._data)
         if self._crowd_cache is None or self._crowd_cache.data is not data:
@@ -208,10 +208,10 @@ class CrowdPreferenceGP(EPPreferenceGP):
 
         The noise has a block for each rater: the prior covariance of the rater's taste
         at all rows that the rater answered, and noise that rows of one answer share.
-        They are made anew at each call, for the kernel's parameters are in them.
+        Factors are made anew at each call: the kernel's parameters are in the noise.
         """
         answer_factors, crowd = self._made_factors(), self._crowd
-        # Before the rows are about items, which do not say whose they are.
+        # First, for rows about points say whose they are, and those about items do not.
         buckets = [
             blocks for _, blocks in _blocks_of_raters(answer_factors.rows, crowd)
         ]
@@ -225,7 +225,7 @@ class CrowdPreferenceGP(EPPreferenceGP):
         rows = replace(rows, coefficients=rows.coefficients * scales)
         answer_factors.rows = rows.reindex(columns, count + p)
         taste_covar = dense_covariance(self.covar_module.own, crowd.items).double()
-        # Kernels in single precision are symmetric to rounding in it alone.
+        # A covariance in single precision is symmetric to its rounding only.
         taste_covar = pad(0.5 * (taste_covar + taste_covar.mT), (0, p, 0, p))
         parts = []
         for blocks in buckets:
@@ -471,8 +471,8 @@ def _tastes_of(
 ) -> Iterator[tuple[tuple[Tensor, Tensor], Tensor, Tensor]]:
     """Yields the rows of the rater of this number, with their forces and precision.
 
-    There is one entry at most, and none of a number that the data have not. Rows are
-    indices of items with coefficients, each ``M x w``.
+    It yields once, or not at all for a rater without data. Rows are indices of items
+    with coefficients, each ``M x w``.
     """
     for part in () if terms is None else terms.tastes:
         for place in (part.raters == number).nonzero().flatten():
@@ -486,11 +486,11 @@ bucket follows one whose width is the second number or less."""
 
 
 def _blocks_of_raters(rows: SparseDesign, crowd: _Crowd) -> list[tuple[Tensor, Tensor]]:
-    """Groups raters with about as many answers, so that blocks need little padding.
+    """Groups raters by numbers of rows, so that blocks need little padding.
 
-    Each group has the places of its ``R`` raters in the crowd, ascending, and those of
-    the rows of each among ``rows``, ``R x M`` long, in their order, padded with the
-    number of all rows. Every rater is in one group, with answers or without.
+    A group has the places of its ``R`` raters in the crowd, ascending, and each rater's
+    places among ``rows``, ``R x M``, ascending, padded with the number of all rows, a
+    row that does not exist. Every rater is in one group, with answers or without.
     """
     of_row = _raters_of_rows(rows, crowd)
     order = of_row.argsort(stable=True)
@@ -514,15 +514,15 @@ def _blocks_of_raters(rows: SparseDesign, crowd: _Crowd) -> list[tuple[Tensor, T
 
 
 def _bucket_widths(count: Tensor) -> Tensor:
-    """Finds the most answers of a rater in each bucket, ascending.
+    """Finds the widths of buckets of raters, ascending, from each rater's ``count``.
 
-    The ``count`` is that of each rater, one or more. Blocks are padded to the most of
-    their bucket: fewer buckets waste memory on padding, more are more products.
+    Counts of rows are 1 or more, and blocks are padded to the width of their bucket,
+    its largest count: fewer buckets waste memory on padding, more are more products.
     """
     widths: list[int] = []
     for size in count.unique().flip(0).tolist():
-        # The next bucket begins where blocks would be padded by a fifth, unless the
-        # present one is narrow already.
+        # The next bucket begins where padding would be more than a fifth of a block,
+        # unless the present one is at most `_LEAST_WIDTH` wide.
         if not widths or size < _SHARE * widths[-1] > _SHARE * _LEAST_WIDTH:
             widths.append(size)
     return count.new_tensor(widths[::-1])
