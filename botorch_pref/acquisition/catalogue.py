@@ -56,9 +56,9 @@ def informative_pairs(
     A duel counts for less where pending duels will say the same. The answer to a
     pending duel that is expected to take a share :math:`\rho^2` of the variance
     :math:`\tau^2` away (see :func:`.answer_correlation`) counts as the difference with
-    a Gaussian noise of :math:`\tau^2 (1 - \rho^2) / \rho^2`. All of them leave the
-    covariance :math:`C - \Delta`, and means that are not known yet, :math:`m \sim
-    N(\mu, \Delta)`, over which the information of another duel is a mean.
+    a Gaussian noise of :math:`\tau^2 (1 - \rho^2) / \rho^2`. All of them together leave
+    the covariance :math:`C - \Delta`; the means :math:`m \sim N(\mu, \Delta)` that they
+    will leave are unknown, and the information of another duel is averaged over these.
 
     Of up to 1,024 items all pairs compete; of more, those that are nearest to each
     other in the order of posterior means: up to 512 places apart at first, 134 of 2,000
@@ -138,8 +138,8 @@ def _candidates(
             pending.to(items.device), return_inverse=True
         )
     if count > _WINDOW:
-        # How many places apart pairs compete: half a window of items that hardly fill
-        # more than one, and fewer with the square of their number.
+        # How many places apart pairs compete: half a window where items are one more
+        # than fill a window, and a quarter of that where they are twice as many.
         reach = max(_NEIGHBOURS, _WINDOW**3 // (2 * count**2))
         order = _mean(model, items).argsort(stable=True)
     pairs, information = [], []
@@ -189,9 +189,9 @@ def _information(
 
     That of one Gaussian is a smooth function of two numbers, the size of the mean and
     the deviation: where a quadrature for each of many pairs would take far longer, it
-    is a spline of a table. Small numbers, in units of the ``scale`` of the link, have
-    as many nodes as large ones. Means, ``gap``, are ``num_components x m``, or of an
-    ensemble ``num_components x m x members``.
+    is a spline of a table. Its nodes are evenly spaced in the inverse hyperbolic sine
+    of the two numbers, in units of the ``scale`` of the link. Means, ``gap``, are
+    ``num_components x m``, or of an ensemble ``num_components x m x members``.
     """
     is_slow = isinstance(link, QuadratureLink) and gap.numel() > 4 * _SIDE**2
     if not is_slow or gap.dim() > 2 or len(gap) > 1:

@@ -394,9 +394,9 @@ class DesignSpace:
         """Mixes ``centres`` and other designs, mostly near the centres.
 
         Draws are from the global generator, which callers seed.
-        What lies between two designs that satisfy constraints satisfies them too. Half
-        of the listed values are the centre's. Where constraints refuse a mixture, the
-        result is the other design.
+        What lies between two designs that satisfy constraints satisfies them too. Each
+        listed value is the centre's with probability one half. Where constraints refuse
+        a mixture, the result is the other design.
         Centres and results are coordinates, ``n x c``.
         """
         share = torch.rand(len(designs), 1).to(designs) ** 3
@@ -406,10 +406,11 @@ class DesignSpace:
         return torch.where(self.satisfies(mixed).unsqueeze(-1), mixed, designs)
 
     def sample_near(self, point: Tensor, count: int, seed: int) -> Tensor:
-        """Draws designs anywhere and around one, ``1 x d``, and adds that one.
+        """Draws designs anywhere and around ``point``, ``1 x d``, and adds the point.
 
-        Where designs can be listed, it takes the nearest and some others. The seed is
-        of those anywhere; the rest is drawn from the global generator.
+        Where designs can be listed, one half of ``count`` are the nearest ones, and the
+        others random. ``seed`` is that of a Sobol sequence of designs anywhere; what is
+        random besides is drawn from the global generator.
         """
         designs = self.designs()
         if designs is not None:

@@ -209,7 +209,7 @@ def _copeland_scores(model: Model, points: Tensor, in_answer: Tensor) -> Tensor:
     posterior = model.posterior(points)
     first, second = torch.triu_indices(n, n, offset=1, device=points.device)
     means, covariance = shared_covariance_mixture(posterior)
-    # Components of a point lie side by side, as they are made: half the time.
+    # With the components of a point side by side in memory it takes half the time.
     means = means.movedim(0, -1)
     size = max(1, _CHUNK_ELEMENTS // means[..., 0, :].numel())
     scores = points.new_zeros(means.shape[:-1])

@@ -92,7 +92,7 @@ class DuelingEIIG(DifferenceAcquisition):
         Returns:
             ``batch_shape``.
         """
-        # A copy, since `self` is to keep its weight; without it the gain is left.
+        # A copy with the weight 0 values the gain alone; `self` keeps its weight.
         information = copy(self)
         information.k = 0.0
         missed = -torch.expm1(log_valid) * information(X)
@@ -325,8 +325,8 @@ class DistinctOptions(WrappedAcquisition):
     ) -> None:
         """Chooses what tells options apart, and measures the weight of the penalty.
 
-        Either a difference of inputs or, by default, the model's mean square tells
-        options apart; the other one is None.
+        Either ``smallest_difference``, of inputs, or by default ``smallest_square``, of
+        the difference of utilities, tells options apart; the other attribute is None.
         """
         super().__init__(acquisition)
         points = observed_points(acquisition.model)
@@ -413,8 +413,8 @@ class DistinctOptions(WrappedAcquisition):
         _, open_questions = split_pending(self.X_pending, self.X_ref, X.shape[-2])
         has_base_forward = type(duels).forward is DuelingAcquisition.forward
         if by_model and has_base_forward and open_questions is None:
-            # One posterior for both. That of open questions has lost the part of the
-            # mean square that their answers will move to the mean.
+            # One posterior for value and penalty. With open questions the value's lacks
+            # the variance that their answers will take away, which the penalty counts.
             question = duels.meetings(X)
             value = duels.mean_value(*question, X.shape[-2])
             return self._of_all_members(value) - self._price(*question)
@@ -455,8 +455,8 @@ class DistinctOptions(WrappedAcquisition):
 def _box_points(points: Tensor) -> Tensor:
     """Draws points in the box of others, ``... x 32 x d``, the same ones each time.
 
-    Where the others are surely worse than the reference, improvement is 0 at all of
-    them, and its range over them would be, too.
+    Where all observed ``points`` are surely worse than the reference, the improvement
+    at each of them is 0, and so would be its range without further points.
     """
     engine = SobolEngine(points.shape[-1], scramble=True, seed=0)
     shares = engine.draw(_NUM_BOX_POINTS, dtype=torch.float64).to(points)

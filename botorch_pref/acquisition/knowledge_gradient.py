@@ -110,8 +110,9 @@ def without_hopeless(
         generator: Source of the draws; torch's default one if None.
 
     Returns:
-        ``q x d``: in place of a hopeless option the most valuable question's of those
-        ``likely`` ones that are not hopeless there; it stays where there are none.
+        ``q x d``. A hopeless option is replaced by one of the ``likely`` designs that
+        are not hopeless in its place: that with which the question has the largest
+        value. It stays where there is no such design.
     """
     count, present = len(options), torch.cat([options, beside])
     posterior = acquisition.model.posterior(torch.cat([present, likely]))

@@ -117,9 +117,9 @@ def best_line(model: Model, lines: Tensor, X_ref: Tensor, recent: Tensor) -> Ten
     """Finds the line of which `LineEUBO` expects most, where it moves other numbers.
 
     `LineEUBO` expects much of a line on which two designs may be the best. Where people
-    err it takes many stops to tell these, and nothing else would be asked about. So no
-    line moves what the last one moved, unless all do. The seed of draws is taken from
-    the global generator.
+    err it takes many stops to tell these, and nothing else would be asked about. So a
+    line that moves the same numbers as a recent one is passed over, unless all do. The
+    seed of draws is taken from the global generator.
 
     Args:
         model: Any BoTorch model with one output whose posterior BoTorch draws from.

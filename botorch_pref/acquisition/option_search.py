@@ -320,7 +320,7 @@ def _optimized_together(
     with catch_warnings():
         # Under constraints BoTorch gives SciPy an option of another method.
         filterwarnings("ignore", "Unknown solver options: tol")
-        # A step that starts where it could end finds nothing better.
+        # A climb that starts at a maximum is said to fail, as it finds nothing better.
         filterwarnings("ignore", "Optimization failed", RuntimeWarning)
         ends, _ = optimize_acqf(
             value,
@@ -374,7 +374,7 @@ def best_of_designs(
         designs: ``N x d``, of which the options are some.
         size: Number of options.
         order: Gives each question its turn, the lowest first, infinite for never.
-        promising: Places of designs that are exchanged before all others.
+        promising: Places of designs: options are first exchanged for these alone.
 
     Returns:
         ``size x d``; None where no question can be asked.

@@ -54,8 +54,9 @@ def planes_through(
     .. math:: z + s \, (a - a_0) \, e_i + s \, (b - b_0) \, e_j,
         \quad a, b \in \{0, \dots, k - 1\},
 
-    each number in shares of its range; one of few values moves by whole places. The
-    centre is in the middle, or as near to it as bounds and constraints allow.
+    with a step :math:`s` in shares of ranges; a number of listed values moves by whole
+    places. The place :math:`(a_0, b_0)` of the centre is in the middle, or as near to
+    it as bounds and constraints allow.
 
     Args:
         space: Of the designs.

@@ -96,9 +96,10 @@ class Frame:
         return (points - self.centre) @ (self.axes / self.axes.square().sum(0))
 
     def mixtures(self, n: int) -> Tensor:
-        """Mixes vertices, ``n x d``: points all over the polytope, at no cost.
+        """Mixes vertices, ``n x d``: points all over the polytope, by one product.
 
-        They are uniform where the polytope is a simplex. Weights are drawn from the
+        They are uniform where the polytope is a simplex; of more vertices the smaller
+        ``share`` keeps them from gathering in the middle. Weights are drawn from the
         global generator, which callers seed.
         """
         share = (self.axes.shape[-1] + 1) / len(self.vertices)

@@ -77,9 +77,9 @@ def recommend(
     found by BoTorch's ``optimize_acqf`` on its ``PosteriorMean``; where designs are
     rows, or columns have some values only, by the search of `next_question`. One of
     the starts is the `champion`, if it is in the space, so that no observed point there
-    has a larger mean. Where the person of the model, who moves along lines, stopped
-    last so near to it that no hand tells the two apart, it is that stop: of
-    one rater's utility his last one, of the mean of several none.
+    has a larger mean. Where the person who answers about lines stopped last so near to
+    this point that no hand tells the two apart, the result is that stop. With the
+    utility of one rater it may be his last stop, with the mean of several none.
 
     Args:
         model: Any BoTorch model with training inputs and one output: without batches,

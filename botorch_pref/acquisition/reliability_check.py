@@ -65,7 +65,7 @@ def reliability_check(
         return None
     best = X[mean_at(model, X).argmax()]
     asked = torch.cat([answered, open_questions])
-    # The best design is among those of its own duels.
+    # The best design was in a duel, and so is itself one that it has met, and no rival.
     met = asked[(asked == best).all(-1).any(-1)].flatten(0, 1)
     rivals = X[(X.unsqueeze(-2) != met).any(-1).all(-1)]
     if not len(rivals):

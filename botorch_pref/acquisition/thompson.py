@@ -70,7 +70,7 @@ class DuelingThompson(ReferenceAcquisition):
         self, model: Model, X_ref: Tensor, generator: Generator | None = None
     ) -> None:
         """Draws the seed of all functions, and the first function."""
-        # Before there are pending points, or none, whose number chooses the function.
+        # Before `super().__init__`, which sets pending points and draws with this seed.
         self._seed = int(torch.randint(2**62, (), generator=generator))
         super().__init__(model, reference_point(X_ref, model))
 
@@ -85,9 +85,10 @@ class DuelingThompson(ReferenceAcquisition):
         return 0 if self.X_pending is None else self.X_pending.shape[-2]
 
     def _draw(self, number: int) -> None:
-        """Adds the function of a number of pending points, and its ensemble member.
+        """Adds the function for a point before which ``number`` points are pending.
 
-        They depend on the seed of the instance and the number alone.
+        It and, of an ensemble, the member that it is drawn from depend on the seed of
+        the instance and on ``number`` alone.
         """
         generator = Generator().manual_seed(self._seed)
         seed = int(torch.randint(2**62, (number + 1,), generator=generator)[-1])
@@ -208,8 +209,8 @@ class HallucinatedModel(DerivedModel):
         if extra_dims <= 0 or self._is_ensemble:
             alone = self._given_draw(X.unsqueeze(0))
             return Moments(alone.means.squeeze(1), alone.covariance.squeeze(0))
-        # Several sets of points share the observed ones, whose covariance is not worked
-        # out anew for each; a posterior of all sets at once would grow as its square.
+        # Several sets share the covariance of the observed points. A posterior of all
+        # sets at once would grow with the square of their number, so they are grouped.
         sets, size = X.flatten(0, extra_dims - 1), X.shape[-2]
         group = max(1, max(_TOGETHER, self._points.shape[-2]) // size)
         drawn = [self._given_draw(part) for part in sets.split(group)]
@@ -261,7 +262,7 @@ class HallucinatedModel(DerivedModel):
 def _inverse_root(covariance: Tensor) -> Tensor:
     """Computes ``V L^-1/2`` of a covariance ``V L V'``, a root of its inverse.
 
-    Columns are zeros where variances are rounding, which leaves what is known as it is.
+    Columns whose variance is rounding are zeros: no draw moves what is known already.
     """
     values, vectors = torch.linalg.eigh(covariance)
     threshold = torch.finfo(values.dtype).eps ** (2 / 3) * values[..., -1:]
