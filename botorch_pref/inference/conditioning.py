@@ -486,8 +486,8 @@ def lost_digits(
 ) -> float:
     r"""Bounds rounding errors of a posterior at the worst row, in posterior deviations.
 
-    It is the largest of three errors in a rounding unit ``eps``, or an upper bound
-    where that is negligible. The first is that of the prior covariance,
+    It is the largest of three errors in a rounding unit ``eps``, or an upper bound of
+    them where that is at most 1e-4. The first is that of the prior covariance,
 
     .. math::
         \max_i \epsilon \, c_i \, \frac{1 - \Sigma_{ii} / C_{ii}}

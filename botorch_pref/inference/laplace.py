@@ -151,9 +151,10 @@ def _line_search(
     """Halves the step until the objective gains enough (Armijo), per batch element.
 
     Where gains drown in the rounding of the objective, a slope that has halved will do
-    (Hager and Zhang 2005, "approximate Wolfe"). So it will on steps too short to lead
-    over a hump, whatever the rounding, which is large where sites are very precise. If
-    no step is good enough, the shortest one is taken.
+    (Hager and Zhang 2005, "approximate Wolfe"). So it will whatever the rounding, which
+    is large where sites are very precise, if the whole step is at most 1e-3 posterior
+    deviations: too short to lead over a hump. If no step is good enough, the shortest
+    one is taken.
     """
     # The slope of the objective along Newton's step is the decrement.
     opposed, moved, slope = step

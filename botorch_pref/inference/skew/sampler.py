@@ -230,7 +230,7 @@ class _Coordinates:
         self._in_rows = 2 * root.shape[-1] >= root.shape[-2]
         self._covar = root @ root.mT if self._in_rows else None
 
-    def normal(self, num_chains: int, generator: torch.Generator | None) -> Tensor:
+    def normal(self, num_chains: int, generator: torch.Generator) -> Tensor:
         """Draws the Gaussian part, ``batch_shape x num_chains x dim``, of mean zero.
 
         Positions and momenta have the same distribution.
@@ -335,7 +335,7 @@ class _Chains:
         self,
         coordinates: _Coordinates,
         num_chains: int,
-        generator: torch.Generator | None,
+        generator: torch.Generator,
     ) -> None:
         """Starts all chains at the mean of the target's Gaussian."""
         self._coordinates, self._generator = coordinates, generator
@@ -375,7 +375,7 @@ class _Chains:
         return torch.stack(rows), torch.stack(forces), rate
 
     def warm_up(self) -> None:
-        """Burns in and adds kicks until the worst element of the batch accepts."""
+        """Burns in and adds kicks until every element of the batch accepts 80 %."""
         while self.num_kicks < _MAX_KICKS:
             # A glance first: with too few kicks chains do not move at all.
             if self._accepts(_GLANCE) and self._accepts(_BURN_IN):
@@ -479,7 +479,7 @@ def sample_latent(
     target: Target,
     *,
     num_draws: int,
-    generator: torch.Generator | None,
+    generator: torch.Generator,
 ) -> LatentDraws:
     r"""Draws from :math:`p(z) \propto N(z; \mu, H H') e^{\ell(z)}`.
 
