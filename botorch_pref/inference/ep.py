@@ -57,6 +57,7 @@ from botorch_pref.inference.sweeps import (
 from botorch_pref.likelihoods.factors import Factors, ScalarFactors
 from botorch_pref.linalg.covariance import RowKernel
 from botorch_pref.linalg.sparse_design import NoiseBlocks
+from botorch_pref.numerics.argument_checks import check_count
 from botorch_pref.numerics.quadrature import TiltedMoments
 from botorch_pref.posteriors.gaussian import Moments
 
@@ -494,7 +495,11 @@ class ExpectationPropagation(Engine):
             those of the posterior, in posterior standard deviations. The error of the
             evidence is of second order in that.
         max_iterations: The largest number of sweeps.
-        memory: The number of sweeps that Anderson's acceleration remembers.
+        memory: The number of sweeps that Anderson's acceleration remembers, at least 2:
+            it extrapolates differences of sweeps.
+
+    Raises:
+        FeedbackError: The memory is no such number.
     """
 
     takes: ClassVar[frozenset[type[Any]]] = frozenset({ScalarFactors})
@@ -502,6 +507,10 @@ class ExpectationPropagation(Engine):
     tolerance: float = 1e-7
     max_iterations: int = 200
     memory: int = 4
+
+    def __post_init__(self) -> None:
+        """Refuses a memory of one sweep, which has no differences."""
+        check_count("memory", self.memory, at_least=2)
 
     def fixed_point(
         self, problem: EPProblem, start: WarmStart | None

@@ -43,6 +43,7 @@ from botorch_pref.likelihoods.factors import (
     ScalarFactors,
 )
 from botorch_pref.likelihoods.lapses import LapsingFactors
+from botorch_pref.numerics.argument_checks import check_count
 
 Arrays = Any
 """Tensors or arrays of NumPy."""
@@ -100,12 +101,16 @@ class AndersonMemory:
     Args:
         size: The number of iterates that are remembered, at least 2.
         total: Sums the products of entries over processes that have some each.
+
+    Raises:
+        FeedbackError: The size is no such number.
     """
 
     def __init__(
         self, size: int = 4, total: Callable[[Arrays], Arrays] = lambda values: values
     ) -> None:
         """Begins without iterates; images are ``g(x)``, residuals ``g(x) - x``."""
+        check_count("size", size, at_least=2)
         self._size, self._total = size, total
         self._last: tuple[Arrays, Arrays] | None = None
         self._image_changes: list[Arrays] = []

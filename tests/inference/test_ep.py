@@ -6,7 +6,8 @@ from draws import normal
 from truths.engines import expectation_propagation
 
 from botorch_pref import Comparisons, EPPreferenceGP
-from botorch_pref.errors import PrecisionError
+from botorch_pref.errors import FeedbackError, PrecisionError
+from botorch_pref.inference import ExpectationPropagation
 from botorch_pref.inference import ep as module
 from botorch_pref.inference.sweeps import AndersonMemory
 from botorch_pref.likelihoods.factors import BoxFactors
@@ -88,6 +89,15 @@ def test_a_memory_of_two_iterates_is_the_secant_method() -> None:
         proposal = memory.extrapolate(x, residual, torch.ones_like(x))
         torch.testing.assert_close(proposal, expected, rtol=1e-9, atol=1e-9)
         before, x = (x, residual), proposal
+
+
+@pytest.mark.parametrize("size", [1, 0, 2.0, True])
+def test_a_memory_without_differences_is_refused(size: object) -> None:
+    """Of one iterate there are none; all sweeps were kept."""
+    with pytest.raises(FeedbackError, match=f"size is {size}; give an integer of at l"):
+        AndersonMemory(size)  # type: ignore[arg-type]
+    with pytest.raises(FeedbackError, match=f"memory is {size}; give an integer of at"):
+        ExpectationPropagation(memory=size)  # type: ignore[arg-type]
 
 
 def test_dependent_differences_are_bounded() -> None:
