@@ -124,7 +124,8 @@ class ProbitJudge(Judge):
         """Computes the probability that the first is preferred, with half of a tie's.
 
         That is the mean of the probabilities to win with the threshold against the
-        first and for it.
+        first and for it. Of an exact tie without noise it is 1/2, though the judge
+        names the first: the two are equal, and either may be shown first.
         """
         gap = difference_of(self.utility, first, second) + self.advantage
         if self.noise == 0.0:
@@ -194,7 +195,11 @@ class LogisticJudge(Judge):
         return float(draw) < self.probability(first, second)
 
     def probability(self, first: Tensor, second: Tensor) -> float:
-        """Computes the logistic function of the difference of utilities, in scales."""
+        """Computes the logistic function of the difference of utilities, in scales.
+
+        Of an exact tie it is 1/2, also at the scale 0, where the judge names the first:
+        the two are equal, and either may be shown first.
+        """
         gap = difference_of(self.utility, first, second)
         if self.scale == 0.0:
             return float(0.5 * (gap.sign() + 1.0))
