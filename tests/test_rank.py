@@ -916,6 +916,24 @@ def test_an_item_may_be_left_out(
     )
 
 
+def test_an_item_with_features_may_be_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It stays on the board by its features, but is none of the others."""
+    items = tmp_path / "items.csv"
+    items.write_text("id,size\na,1\nb,2\nc,3\n")
+    text = "winner,loser,count\na,b,3\nb,a,2\nb,c,20\nc,a,20\n"
+    options = ("--items", str(items), "--without", "c")
+    board = run(tmp_path, text, *options)
+    assert board["answers"].to_dict() == {"a": 5, "b": 5, "c": 0}
+    expected = "Without 'c', among the other items these move: a from 2 to 1, b from 1"
+    assert f"{expected} to 2." in capsys.readouterr().out
+    # All answers are ranked as well, for the places before.
+    items.write_text("id,size\na,1\nb,2\n")
+    message = refused(tmp_path, capsys, text, *options)
+    assert "items.csv lacks the item 'c', which an answer names: add it" in message
+
+
 def test_ratings_have_a_board(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

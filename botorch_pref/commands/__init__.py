@@ -1,4 +1,4 @@
-"""The two halves of `python -m botorch_pref`."""
+"""The commands of `python -m botorch_pref`: optimise, choices, rank and serve."""
 
 import sys
 from pathlib import Path

@@ -246,13 +246,16 @@ def sentence_of_moves(before: DataFrame, after: DataFrame, items: Sequence[str])
     Args:
         before: The board of all answers.
         after: The board without those about the items.
-        items: That are left out.
+        items: That are left out; features may still rank them.
     """
-    rank = before["rank"].reindex(after.index).rank(method="min")
+    others = after.index[~after.index.isin(items)]
+    old, new = (
+        board["rank"].reindex(others).rank(method="min") for board in (before, after)
+    )
     moves = [
-        f"{name} from {rank[name]:.0f} to {place}"
-        for name, place in after["rank"].items()
-        if rank[name] != place
+        f"{name} from {old[name]:.0f} to {new[name]:.0f}"
+        for name in others
+        if old[name] != new[name]
     ]
     listing = ", ".join(moves[:5]) + remainder_of(moves, 5) if moves else "nobody"
     subject = ", ".join(map(repr, items))

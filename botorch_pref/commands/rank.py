@@ -71,7 +71,8 @@ def rank(argv: Sequence[str]) -> None:
     _check_arguments(arguments)
     file = _read(arguments)
     answers = _answers_without(arguments.without, file.answers)
-    items = read_items(arguments.items, answers) if arguments.items else None
+    # Of all answers: the board before an item is left out is of these.
+    items = read_items(arguments.items, file.answers) if arguments.items else None
     out: Path = arguments.out or Path("runs", table.stem)
     _check_folder(out, [path for path in (table, arguments.items) if path])
     if RATING not in answers.columns:
@@ -85,7 +86,9 @@ def rank(argv: Sequence[str]) -> None:
         boards = _boards(ranked, answers, arguments.top or 5)
     notes = [*file.notes, *notes_on_answers(ranked, answers)]
     if arguments.without:
-        before = rank_items(file.answers, items).board()
+        before = rank_items(
+            file.answers, items, reliability=arguments.reliability
+        ).board()
         notes.append(sentence_of_moves(before, boards[None], arguments.without))
     ranking = _described(ranked, boards, notes, arguments)
     next_lines = []
