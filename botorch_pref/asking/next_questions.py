@@ -197,8 +197,8 @@ def next_question(
     """Chooses the next question, by the rule that the library recommends.
 
     Four options or more are the best design so far and challengers chosen jointly by
-    `DuelingJointKG`, where designs are no list without those that would be named in
-    less than 1 % of answers; three the best design and two challengers by
+    `DuelingJointKG`; where designs cannot be listed, challengers that less than 1 % of
+    answers would name are replaced. Three are the best design and two challengers by
     `DuelingExploringEIIG`; two are new points by `DuelingEUBO`, or of more than six
     parameters the best design and a challenger. Without a model, and until it has five
     answers, options are spread by a Sobol sequence. Everything random follows from the
@@ -247,8 +247,8 @@ def next_question(
         choices: ``n x d``, points that one may take in the end, for `DuelingJointKG`;
             by default some that are likely to be the best of all designs.
         pending: ``k x size x d``, questions that nobody has answered yet, which are not
-            asked again. Of two new points an answer is expected to each; other rules
-            keep away from their options.
+            asked again. A duel of two new points is chosen as if they were answered;
+            other rules keep away from their options.
         best: ``1 x d``, the best design so far, one of this space; by default the
             `incumbent`, or where that is none of this space, the observed one with the
             largest posterior mean that is, once its columns are those of
@@ -345,7 +345,7 @@ class _Request:
 
     @property
     def knows_little(self) -> bool:
-        """Whether answers are too few to choose by, or of options, about one design."""
+        """Whether answers are too few, or all about one design, which a line allows."""
         if self.num_answers < self.num_initial:
             return True
         return self.kind != "line" and len(self.observed.unique(dim=0)) < 2
@@ -496,9 +496,9 @@ def _check_question(request: _Request, model: Model) -> Question | None:
 def _chosen_question(request: _Request, model: Model) -> Question:
     """Asks the question that the recommended acquisition function chooses.
 
-    The options that are there already are the best design, those ``beside``, or none.
-    Others are chosen one at a time or at once, each time as far as ``size`` lacks, and
-    all are shuffled: people favour what comes first.
+    The options that are there already are those ``beside``, else the best design, or
+    none for a duel of two new points. Further ones up to ``size`` are chosen one at a
+    time or jointly. All are shuffled: people favour what comes first.
     """
     size, space, beside = request.size, request.space, request.beside
     if len(beside):
@@ -508,7 +508,7 @@ def _chosen_question(request: _Request, model: Model) -> Question:
     else:
         best = best_design(model, space, request.draw_seed)
     rule = recommended_acquisition(size, space.num_parameters, request.goal)
-    # Two new points, or what is there already and others, chosen in turn or at once.
+    # Either two new points, or challengers of what is there already.
     of_new = size == 2 and rule in (DuelingBALD, DuelingEUBO) and not len(beside)
     centres, options = best, beside if len(beside) else best[: not of_new]
     in_turn = rule in (DuelingBALD, DuelingExploringEIIG) and not of_new
@@ -617,7 +617,7 @@ def _recommended(request: _Request, model: Model) -> Tensor:
     """Returns the recommended design, ``1 x d``, through which lines and planes run."""
     if len(request.best):
         return request.best
-    # Not the seed of draws, which open questions change: those run through it too.
+    # Not `draw_seed`, which changes with open questions: all run through one design.
     with manual_seed(request.seed):
         return recommended_of_space(model, request.space, request.seed)
 
