@@ -108,8 +108,8 @@ def home_bias(effects: DataFrame) -> PositionBias:
 def standardised(answers: DataFrame) -> tuple[DataFrame, dict[str, float]]:
     """Divides the controls of answers by their root mean squares.
 
-    The mean is not taken off, as the style control of Chatbot Arena does: which of two
-    items is the first is a matter of chance, and a difference of zero has to say
+    Unlike the style control of Chatbot Arena it does not subtract the mean: which of
+    two items is the first is a matter of chance, and a difference of zero has to say
     nothing.
 
     Returns:
@@ -137,9 +137,8 @@ def typical_controls(names: Sequence[Hashable], answers: DataFrame) -> Tensor:
 
     The values of all items are those whose differences are nearest to the controls of
     answers, by least squares. Divided by their root mean squares, they are features of
-    the items: where long answers are those of good items, utilities that were
-    independent of length would leave a part of what the items are worth to the control
-    (Mundlak 1978).
+    the items. Without these, if good items gave long answers, the control would be
+    credited with a part of what the items are worth (Mundlak 1978).
 
     Args:
         names: Of the items, ``n``.

@@ -51,14 +51,15 @@ def feature_effect(
 ) -> FeatureEffect:
     """Averages the utility over the other features: partial dependence on one.
 
-    With `b` items drawn from the data and `x_b[v]` item `b` with its feature set to
-    `v`, the effect at `v` is `mean_b f(x_b[v]) - mean_b f(x_b[v_1])` (Friedman, 2001,
-    eq. 53). It is linear in `f`, so that its mean and covariance follow from those of
-    the joint posterior, and free of the level of utility, which comparisons never show.
+    With `x_b[v]` the drawn item `b` whose feature is set to `v`, the effect at `v` is
+    `mean_b f(x_b[v]) - mean_b f(x_b[v_1])` (Friedman, 2001, eq. 53), with the smallest
+    value `v_1`. It is linear in `f`, so that its mean and covariance follow from those
+    of the joint posterior, and free of the level of utility, which comparisons never
+    show.
 
     Args:
-        model: A model with a joint posterior; or an ensemble, of the mixture of whose
-            members are mean and deviation.
+        model: A model with a joint posterior; or an ensemble: then mean and deviation
+            are those of the mixture of its members.
         datapoints: `n x d` items in the units that the model takes.
         names: `d` names.
         feature: Which feature moves.

@@ -133,10 +133,11 @@ def _num_shared(answers: DataFrame) -> int:
 
 
 def _crowd_minutes(answers: DataFrame) -> float:
-    """Estimates the minutes of a crowd's fit, by the entries that its matrices have.
+    """Estimates the minutes of a crowd's fit.
 
-    These are of the items that raters share, of these by answers, and of the answers of
-    each rater, whose sizes are cubed as in decompositions.
+    They are the time to decompose a matrix of the shared points (see `_num_shared`),
+    to multiply shared points by answers, and to decompose a matrix of each rater's
+    answers.
     """
     blocks = answers.groupby(RATER).size().to_numpy(float)
     count = _num_shared(answers)
@@ -155,7 +156,7 @@ def item_kernel(num_features: int, num_columns: int) -> Kernel:
     """
     # The linear kernel of one-hot ids is the identity, with a variance. Its prior is
     # that of the models' output scale: few answers say nothing of a scale. Beside
-    # features, which mostly say less than all, zero is unlikely, and little likeliest.
+    # features, which mostly say less than all, its density is 0 at 0, highest at 0.5.
     prior = GammaPrior(1.5, 1.0) if num_features else GammaPrior(2.0, 0.15)
     places = range(num_features, num_columns)
     ids = LinearKernel(active_dims=tuple(places))
@@ -180,7 +181,8 @@ def group_kernel(
 
     Args:
         kernel: Of the items.
-        column: The first of the numbers of categories, then of raters.
+        column: Of the numbers of categories, behind which those of raters stand; of
+            these where there are no categories.
         has_categories: Whether there are categories.
         num_raters: How many raters there are.
         reliability: Whether each rater has a noise.

@@ -473,7 +473,8 @@ def _fitted_crowd(
 def _weights_of(answers: DataFrame, raters: Sequence[Hashable]) -> RaterWeights | None:
     """Makes weights of covariates of which the first may differ among raters.
 
-    None where nobody was at home, or raters are not several: the model's are right.
+    None where nobody was at home, or raters are not several: then the weights that a
+    model makes by itself are right.
     """
     if not _are_biased(answers, raters):
         return None

@@ -61,7 +61,8 @@ class ChoiceDesign:
     def probabilities(self, parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Computes how probable the options of all sets are: a softmax of utilities.
 
-        The choice of a set has the value 0, beside which its rows say the others'.
+        Values are utilities less that of the set's choice, which itself has 0 and no
+        row.
 
         Returns:
             The probabilities of rows' options, which were not chosen, ``R``; and the
@@ -385,7 +386,7 @@ def posterior_mode(
         design: The answers.
         prior: Precisions of the parameters, whose prior means are zero, ``p``.
         start: Where to begin, ``p``.
-        tolerance: Of the squared Newton decrement, a parameter.
+        tolerance: Of the squared Newton decrement, divided by the number of parameters.
         most_steps: Steps after which it fails.
 
     Raises:

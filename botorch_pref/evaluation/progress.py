@@ -245,11 +245,11 @@ def stopping_candidates(
 
     A better point than the recommended one is on another hill, or further up on its
     own. In several dimensions no number of points all over a box comes near enough
-    to it to show the second. So ``n x d`` points are those of a scrambled Sobol
-    sequence, then Gaussian ones around the recommended one; in another space
-    they are points all over, mixtures of the recommended one and others, and that
-    one. Of designs that can be listed they are all, or where there are more than
-    ``n``, the nearest to the recommended one and some others.
+    to it to show the second. So in a box ``n x d`` points are those of a scrambled
+    Sobol sequence, then Gaussian ones around the recommended one; in another space
+    they are points all over, mixtures of these with the recommended one, and the
+    recommended one itself. Of designs that can be listed they are all, or of more than
+    ``n`` the ``n / 2`` nearest to the recommended one and as many random others.
 
     Args:
         recommended: ``1 x d``, in the space.
@@ -426,7 +426,7 @@ def stopping_advice(
     num_samples: int = NUM_SAMPLES,
     seed: int = 0,
 ) -> StoppingAdvice:
-    r"""Advises to stop once a better design would hardly be preferred, or better.
+    r"""Advises to stop once the best design there may be is hardly better or preferred.
 
     With :math:`f^*` the largest utility of the candidates and :math:`f_r` that of the
     recommended one, the chance of regret is
@@ -592,7 +592,7 @@ def _gains(
     num_draws: int,
     seed: int,
 ) -> tuple[Tensor, Tensor]:
-    """Draws by how much the best candidate exceeds a point, and the range of others.
+    """Draws gains of the best candidate over the recommended point, and ranges shown.
 
     Args:
         model: Of the utility.

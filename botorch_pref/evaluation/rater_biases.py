@@ -51,8 +51,8 @@ def bias_moments(model: LaplacePreferenceGP) -> tuple[Tensor, Tensor]:
     Each is the first weight, which all raters share, and a rater's own difference to
     it. The spread :math:`\tau` of these is averaged over: few raters leave it open, and
     where it is taken for small all intervals are too short. Its logarithm has the nodes
-    of a trapezoid rule, twice :math:`1 / \sqrt{2 R}` apart: no data say more of it than
-    ``R`` weights that are seen.
+    of a trapezoid rule, two deviations :math:`1 / \sqrt{2 R}` apart: that is how well
+    ``R`` differences would show it if they were seen without error.
 
     Args:
         model: Fitted, with `RaterWeights`. It stays as it is.
@@ -86,7 +86,7 @@ def bias_moments(model: LaplacePreferenceGP) -> tuple[Tensor, Tensor]:
 def _at_spread(
     model: LaplacePreferenceGP, sums: Tensor
 ) -> tuple[float, Tensor, Tensor]:
-    """Computes how probable a model's spread of raters is, and moments under it.
+    """Computes how probable the spread of raters' weights is, and moments under it.
 
     Args:
         model: With the spread in its `RaterWeights`.

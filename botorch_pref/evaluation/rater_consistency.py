@@ -82,7 +82,7 @@ def _pairs(duels: DataFrame) -> tuple[dict[str, Series[Any]], Series[bool]]:
 
 
 def are_repeated(duels: DataFrame) -> np.ndarray:
-    """Tells which duels ask a rater what another one asks the same rater, ``m`` bools.
+    """Tells which duels ask what their rater answers more than once, ``m`` bools.
 
     A question is two items, in one order where ``home`` says which is shown first. A
     duel with a count of two or more repeats itself.

@@ -70,8 +70,8 @@ def rater_reliability(
 
     The table takes a gradient of the evidence for each hyper-parameter, and an
     evaluation for each rater who may stand out. Where `noise_curvature` or
-    `crowd_noise_curvature` has it from the solution, as under EP and with the noises as
-    a factor of the whole kernel, no gradient is needed for the noises.
+    `crowd_noise_curvature` computes the Hessian in the noises from the solution, as
+    under EP and with the noises as a factor of the whole kernel, the noises need none.
 
     Args:
         model: Fitted, without batches, of comparisons, choices and rankings, with a
@@ -200,9 +200,9 @@ class _Fit:
     def differs_from_others(self, rater: int, limit: float) -> bool:
         """Tells whether a rater's noise differs from the others' mean log noise.
 
-        It does where twice the log likelihood ratio is above the limit. Where the
-        rater's noise is that of the others, everything else is where the quadratic has
-        its best; the prior of the noises does not count.
+        It does where twice the log likelihood ratio is above the limit. With the log
+        noise of the rater held at the others' mean, all coordinates are those that
+        minimise the quadratic of ``covariance``; the prior of noises does not count.
 
         Args:
             rater: By place.
@@ -216,8 +216,8 @@ class _Fit:
         excess = contrast[:count] @ self.raw_noise
         # The step to the least of the quadratic where the contrast is zero.
         step = -along * (excess / (contrast @ along))
-        # The ratio by the quadratic. That by the loss takes a posterior, and is hardly
-        # ever more times as large.
+        # The left side is the ratio by the quadratic. The ratio by the loss takes a
+        # posterior, and is hardly ever more than `_MOST_SKEWED` times as large.
         if excess.square() / (contrast @ along) < limit / _MOST_SKEWED:
             return False
         moved = self.raw_noise + step[:count]
@@ -339,8 +339,8 @@ def rater_agreement(
     :class:`.AgreementKernel` any two raters may agree more or less than the others do:
     the prior correlation :math:`\rho` of the two is uniform on (-1, 1), whatever the
     crowd's, so that circles and people who want the contrary are not drawn towards
-    the others. Of other models joint draws of all utilities give the agreement. It is
-    wide of raters who said little.
+    the others. Of other models joint draws of all utilities give the agreement. Its
+    interval is wide for raters who said little.
 
     Args:
         model: Of stimuli and raters, see :func:`.rater_covar_module`; without batches
@@ -420,10 +420,10 @@ class _RaterAnswers:
     def from_model(
         cls, model: PreferenceGP, X: Tensor, raters: Tensor
     ) -> _RaterAnswers:
-        """Reads them off the posterior in which raters have nothing to do with others.
+        """Reads the answers off the posterior in which raters have nothing in common.
 
-        There each rater's own answers alone change the utilities: in coordinates
-        ``z``, whose prior is standard normal, the precision that they add is the
+        There a rater's own answers alone change the rater's utilities: in coordinates
+        ``z``, whose prior is standard normal, the precision that the answers add is the
         inverse of the posterior covariance less the identity.
 
         Args:
@@ -481,8 +481,9 @@ def _agreements_of_pairs(
 ) -> tuple[Tensor, Tensor]:
     r"""Draws agreements of pairs of raters, and their weights, ``pairs x draws``.
 
-    With the prior correlation :math:`\rho` of two raters the posterior precision of
-    their :math:`(z_r, z_s)` is
+    The answers of a rater add the precision :math:`A_r` and the shift :math:`b_r` to
+    :math:`k` coordinates :math:`z_r`, see `_RaterAnswers`. With the prior correlation
+    :math:`\rho` of two raters the posterior precision of their :math:`(z_r, z_s)` is
 
     .. math:: Q = \frac{1}{1 - \rho^2}
         \begin{pmatrix} I & -\rho I \\ -\rho I & I \end{pmatrix}

@@ -65,9 +65,10 @@ class RatingDesign:
 
     @property
     def narrow_counts(self) -> Tensor:
-        """Ratings of which two narrow ones both are a part, ``(n + 1) x (n + 1)``.
+        """Numbers of ratings that two narrow effects share, ``(n + 1) x (n + 1)``.
 
-        A rating has one narrow item or rater, and the mean of all, the last.
+        A rating has the effect of one narrow rater (or item, where these are narrow),
+        and that of the mean of all, the last. So no rating has those of two raters.
         """
         totals = self.counts.sum(0)
         matrix = totals.diag()
@@ -130,8 +131,9 @@ class RatingDesign:
         """Draws utilities of the items from the posterior.
 
         Returns:
-            The mean of the items' values, ``n``; joint draws, ``number x n``; and the
-            posterior mean of the mean of all, from which that of the ratings was taken.
+            The posterior mean of the items' values, ``n``; joint draws of these,
+            ``number x n``; and the posterior mean of the mean of all, less the mean of
+            the ratings, which are centred.
         """
         diagonal, matrix, right = self.precisions(scales)
         root = _root(matrix)
