@@ -164,7 +164,7 @@ def write_boards(
         paths = [path.replace(out / path.name) for path in written]
     before = out / RATERS_FILE
     is_stale = ranking.raters is None and before.is_file()
-    # That of other answers would stand beside the new files.
+    # A table of raters from other answers would stand beside the new files.
     if is_stale and before.read_bytes().startswith(_HEAD_OF_RATERS):
         before.unlink()
     return paths

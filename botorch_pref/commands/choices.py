@@ -203,7 +203,7 @@ def held_out(
 def _log_wins(model: Any, first: Tensor, second: Tensor) -> Tensor:
     """Computes the log probabilities of answers that the first points win.
 
-    The noise of answers is in them; those of wins and losses leave a tie's out.
+    The noise of answers is in them. What a win and a loss lack to 1 is that of a tie.
     """
     if not isinstance(model, PairwiseGP):
         return model.duel_probability(first, second, observation_noise=True).log()
@@ -232,8 +232,8 @@ def fit_preference_gp(
     """Fits a model of this package with its defaults, on features scaled to [0, 1].
 
     Kernel parameters are learned from at most `MAX_LEARN` comparisons: learning needs
-    hundreds of Cholesky factors, each in the cube of their number. The posterior uses
-    them all.
+    hundreds of Cholesky factors, whose cost grows with the cube of the number of
+    comparisons. The posterior uses all comparisons.
     """
     scaling = _scaling(train)
     drawn = torch.randperm(len(train), generator=generator)[:MAX_LEARN]

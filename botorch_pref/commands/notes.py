@@ -204,8 +204,8 @@ def _notes_on_contradictions(table: DataFrame, in_one_order: bool) -> list[str]:
 def _is_like_a_coin(table: DataFrame) -> list[bool]:
     """Tells whether raters contradict themselves as coins do, unlike the others.
 
-    The answers of a coin to one question make pairs that are independent of each other
-    two by two, so that the variance of its contradictions is binomial.
+    Whether one pair of a coin's answers is contradictory is independent of whether
+    another pair is, so that the variance of the number of contradictions is binomial.
     """
     # For all raters together, so that hardly one of many is named by chance.
     limit = MOST_RANDOM / len(table)
@@ -215,7 +215,7 @@ def _is_like_a_coin(table: DataFrame) -> list[bool]:
     return [
         number >= FEWEST_REPEATED
         and binomtest(both, number, 0.5, alternative="less").pvalue >= MOST_RANDOM
-        # The rate of no other rater is not a number.
+        # It is NaN where no other rater has repeated a question.
         and rate < 0.5
         and binomtest(both, number, rate, alternative="greater").pvalue < limit
         for (both, number), rate in zip(counts, rates, strict=True)

@@ -75,7 +75,8 @@ def _findings(
 ) -> str:
     """Returns the best design by the model, and its regret beside the truth, in words.
 
-    The way that is done is that from the worst option shown to the best there is.
+    The share of the way that is done is counted from the utility of the worst option
+    shown to that of the best design of the problem.
     """
     best, regret = answered[-1].incumbent, answered[-1].regret
     options = torch.cat([ranked.question.options for ranked in answered])

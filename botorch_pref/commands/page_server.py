@@ -154,7 +154,8 @@ def _experiment(
     """
     name, parameters = arguments.name, [*map(parameter_config, arguments.parameter)]
     if parameters:
-        # Either there is one already, or it cannot be kept: see `resume`.
+        # A `StorageError` says that there is one already, or that none can be kept;
+        # `resume` below takes it up or says why not.
         with TemporaryDirectory() as folder, suppress(StorageError):
             trial = PreferenceExperiment.create(
                 name,
@@ -263,7 +264,7 @@ def _token(storage: str) -> str:
             "have read the token, stop this, delete the file and start again, for a "
             "new one."
         )
-    # Empty also where the command was killed just there.
+    # The file is also empty where the command was killed before it wrote the token.
     if not (token := path.read_text(encoding="utf-8").strip()):
         path.write_text(fresh, encoding="utf-8")
     return token or fresh
