@@ -312,7 +312,7 @@ def plot_agreement(
     Each cell has the posterior mean of the correlation of :func:`.rater_agreement`, 1
     for two raters who differ in level and scale only, and its 95 % interval where there
     is room. Raters who agree stand together, so that circles of them are dark squares.
-    Of raters who said little it is near 0.
+    The mean for raters who said little is near 0.
 
     Args:
         model: Of stimuli and raters, see :func:`.rater_covar_module`; without batches
@@ -383,11 +383,10 @@ def plot_progress(
 ) -> Axes:
     """Draws what came of the questions, one after the other.
 
-    Of an experiment: how far the utility of each option, in the order in which they
-    were asked about, is from that of the best option shown (dots), as the model of all
-    answers has it, and how far the best one so far by the mean (the line, with its
-    interval). Of a simulated run: the simple regret of the incumbent after each
-    question.
+    Of an experiment, by the model of all answers: dots are the utilities of the options
+    of each question less that of the best option shown; the line has this difference,
+    with its interval, for the option with the largest mean up to each question. Of a
+    simulated run: the simple regret of the incumbent after each question.
 
     Args:
         run: A `PreferenceExperiment` with answers, or the questions of a run.
@@ -411,9 +410,9 @@ def plot_progress(
 
 
 def _draw_options(axes: Axes, experiment: PreferenceExperiment, level: float) -> None:
-    """Draws how far options are from the one recommended, by their questions, from 1.
+    """Draws differences of options to the best one shown, by questions from 1.
 
-    A line has the best of them so far by the mean, with its intervals.
+    A line has that of the option with the largest mean up to each question.
     """
     # An experiment comes with Ax, which figures of models do without.
     from botorch_pref.ax.design_tables import designs_of_experiment
@@ -458,9 +457,9 @@ def draw_run(
 ) -> None:
     """Draws a simulated run to a PNG file.
 
-    Above are the utilities of all options, those that were ranked first, and the best
-    design so far by the model, below the best there is. Below is what is left of the
-    way from the worst option shown to the best there is.
+    The upper panel has the utilities of all options, of those ranked first, and of the
+    best design so far by the model; a dashed line is the largest utility there is. The
+    lower panel has the share that is left of the way from the worst option shown to it.
 
     Args:
         settings: The settings of the run.

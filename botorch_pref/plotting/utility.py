@@ -87,7 +87,7 @@ def designs_of(
     """Reads the arguments of figures of a utility, of a model or of an experiment.
 
     Args:
-        model: See `plot_utility`, as of the next three.
+        model: See `plot_utility`, also for the next three.
         bounds: Of models alone, as are the next two.
         names: Of the columns.
         categorical: Columns of choices.
