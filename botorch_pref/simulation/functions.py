@@ -58,7 +58,7 @@ def sasena_constraint(X: Tensor) -> Tensor:
 
 
 def bohachevsky(X: Tensor) -> Tensor:
-    r"""Evaluates the first function of Bohachevsky, at least 0, that at the origin.
+    r"""Evaluates the first function of Bohachevsky, at least 0, its value at (0, 0).
 
     .. math:: x_1^2 + 2 x_2^2 - 0.3 \cos 3 \pi x_1 - 0.4 \cos 4 \pi x_2 + 0.7
     """

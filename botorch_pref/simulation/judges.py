@@ -123,9 +123,10 @@ class ProbitJudge(Judge):
     def probability(self, first: Tensor, second: Tensor) -> float:
         """Computes the probability that the first is preferred, with half of a tie's.
 
-        That is the mean of the probabilities to win with the threshold against the
-        first and for it. Of an exact tie without noise it is 1/2, though the judge
-        names the first: the two are equal, and either may be shown first.
+        That is the mean of two probabilities that the first wins, with the threshold
+        taken from its utility and with the threshold added to it. Of an exact tie
+        without noise it is 1/2, though the judge names the first: the two are equal,
+        and either may be shown first.
         """
         gap = difference_of(self.utility, first, second) + self.advantage
         if self.noise == 0.0:
