@@ -60,8 +60,9 @@ def _command(arguments: list[str]) -> None:
 def _guarded(run: Callable[[T], None], given: T) -> int:
     """Runs a command on what was given, and returns its exit status.
 
-    It is 0, or 2 after an error of this package or of the system, which is printed. Any
-    other error is one of the program, and is raised.
+    It is 0; 2 after an error of this package or of the system, which is printed; 130
+    after Ctrl-C; or `NOBODY_READS`. Any other error is one of the program, and is
+    raised.
     """
     try:
         run(given)
@@ -86,8 +87,8 @@ def _guarded(run: Callable[[T], None], given: T) -> int:
 def _run(given: dict[str, Any]) -> None:
     """Optimises a problem, or explains choices, by the arguments that were given.
 
-    Others have their defaults: that of the folder is named after the settings of a run,
-    or after the data.
+    Arguments that were not given have their defaults; the default folder is named after
+    the settings of a run, or after the data.
     """
     # Imported here, so that a missing extra ends in a message like any other error.
     from botorch_pref.commands.choices import explain_choices

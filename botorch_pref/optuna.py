@@ -345,9 +345,10 @@ def _utility(answers: _Answers, space: _Space) -> Model:
 
 
 def _validity(answers: _Answers, space: _Space) -> EPPreferenceGP | None:
-    """Fits the model of where trials neither fail nor are skipped.
+    """Fits the probability that a trial neither fails nor is skipped.
 
-    The search is turned away from where they do; None while none has.
+    The search is led to where it is large. None while no trial has failed or was
+    skipped.
     """
     unfit = space.having_all(answers.unfit)
     if not unfit:
