@@ -329,9 +329,10 @@ class BoxFactors(ScalarFactors):
         return (z - torch.where(sides > 0, self.lower, self.upper)) * slope, slope
 
     def shifted(self, z: Tensor, variance: Tensor) -> tuple[Tensor, ...]:
-        """Computes the box's log probability for ``N(z, variance)``, 3 slopes in z.
+        """Computes the box's log probability for ``N(z, variance)``, 3 derivatives.
 
-        The ``variance`` holds the noise of the row; all are ``batch_shape x m``.
+        These are in ``z``. The ``variance`` holds the noise of the row; all are
+        ``batch_shape x m``.
         """
         sides = self.sides
         if sides is not None:

@@ -130,7 +130,7 @@ class LapsingBoxes(BoxFactors):
         return BentProducts(of_rows, num_rows)
 
     def shifted(self, z: Tensor, variance: Tensor) -> tuple[Tensor, ...]:
-        """Computes log probabilities for ``N(z, variance)``, and three slopes in ``z``.
+        """Computes log probabilities for ``N(z, variance)``, 3 derivatives in ``z``.
 
         They are of ``guess + attention * p`` with the probability ``p`` of the box.
         """

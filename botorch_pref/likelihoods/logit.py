@@ -96,7 +96,11 @@ class RaoKupperFactors(IntegratedFactors):
         answers: tuple[Tensor, Tensor, Tensor],
         threshold: Tensor,
     ) -> None:
-        """Counts ties, the third of the answers, as wins, losses and constants."""
+        """Counts ties, the third of the answers, as wins, losses and constants.
+
+        A tie has the probability ``s(z - t) s(-z - t) (exp(2 t) - 1)``: that of a win,
+        of a loss, and a constant, with the logistic function ``s``.
+        """
         self.rows, self.threshold, self._answers = rows, threshold, answers
         won, lost, tied = answers
         self.wins, self.losses = won + tied, lost + tied
@@ -214,7 +218,7 @@ class StageItems:
         return values.index_select(-1, self.stage)
 
     def padded(self, values: Tensor) -> Tensor:
-        """Arranges values of items with a row for each set, 0 where it has no more."""
+        """Arranges values of items as ``... x L x k``, 0 where a set has no item."""
         widest = int(self.place.max()) + 1
         out = values.new_zeros(*values.shape[:-1], self.num_stages, widest)
         out[..., self.stage, self.place] = values

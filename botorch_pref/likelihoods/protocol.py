@@ -331,9 +331,9 @@ class PreferenceLikelihood(Likelihood, Generic[FeedbackT]):
 
     @property
     def batch_shape(self) -> torch.Size:
-        """Batch shape of the positive parameters; others have it before their own.
+        """Batch shape of the positive parameters; other parameters begin with it.
 
-        A class without positive parameters says it where others are in batches.
+        A class without positive parameters overrides it where it has batches.
         """
         parameters = self.named_parameters_and_constraints()
         return joint_shape(

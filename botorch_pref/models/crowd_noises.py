@@ -259,8 +259,8 @@ def crowd_noise_curvature(model: CrowdPreferenceGP) -> Tensor | None:
     """Computes the Hessian of the log evidence in the raters' log noises, ``R x R``.
 
     From it a table of raters tells whose noise differs. It is right but for squares of
-    covariances between two raters. None where answers share noise or have sites of
-    negative precision, and where the model has no such noises or no answers.
+    covariances between two raters. None where answers share noise or a site has no
+    positive precision, and where the model has no such noises or no answers.
 
     Args:
         model: Its kernel has a `ReliabilityKernel`, of ``R`` raters.

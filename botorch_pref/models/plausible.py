@@ -86,23 +86,24 @@ def plausible_models(
 
 
 def guessing_probability(model: PreferenceGP, seed: int = 0) -> float:
-    r"""Computes the probability that all answers are guesses, where it was 1/2 before.
+    r"""Computes the probability that all answers are guesses, if 1/2 before them.
 
     Beside the evidence of a coin, that of the person's prior is the mean of
 
     .. math:: p(D, u_i) / q(u_i)
 
     over the draws of `plausible_models`. Answers that random utilities explain worse
-    than a coin make it large, and answers of a person with a taste make it 0. It says
-    nothing of ties: people who guess are expected to call none.
+    than a coin make it large, and answers of a person with a taste make it small. It
+    says nothing of ties: people who guess are expected to call none.
 
     Args:
         model: Fitted, without batches. It stays as it is.
         seed: Of the draws.
 
     Returns:
-        0 where other answers than duels, choices and rankings are among them, or where
-        neither their noise nor the output scale have a log-normal prior.
+        The probability; 0 where other answers than duels, choices and rankings are
+        among them, or where neither their noise nor the output scale has a log-normal
+        prior.
 
     Raises:
         BotorchPrefError: A negative seed, another kind of model, or what

@@ -395,7 +395,7 @@ class PreferenceGP(UtilityModel, GP):
         return terms.of_points if terms is not None and self.num_covariates else terms
 
     def _all_terms(self) -> PosteriorTerms | None:
-        """Returns the terms with those of the weights of covariates behind."""
+        """Returns terms of points, then covariates' weights; None without answers."""
         solution = self.solution()
         if solution is None:
             return None
