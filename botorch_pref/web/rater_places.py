@@ -62,7 +62,7 @@ def _without(questions: deque[Question], index: int) -> deque[Question]:
 
 
 class RaterPlaces:
-    """The places of all raters. Whoever calls it holds the lock of the service.
+    """The places of all raters. Whoever calls it holds the lock of the queue.
 
     Args:
         pending: Questions that were asked before. Pages that are open since then have

@@ -1,17 +1,14 @@
-"""Calls that the page and the widget make, in terms of JSON, and who is asked what.
+"""Calls that the page and the widget make, in terms of JSON.
 
 `docs/calls.md` has a table of them: what each sends and gets.
 """
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from itertools import islice
-from threading import Condition
 from typing import Any
 
 from botorch_pref.ax import PreferenceExperiment, Question
@@ -37,19 +34,17 @@ from botorch_pref.web.call_arguments import (
     rater_name,
 )
 from botorch_pref.web.media import Media
-from botorch_pref.web.rater_places import RaterPlace, RaterPlaces
+from botorch_pref.web.question_queue import QuestionQueue
 from botorch_pref.web.repeated_calls import (
     again_if_refused,
-    answer_to_undo,
     ask_once,
     is_answered,
-    is_outdated,
     num_answers_of,
     undo_once,
     withdraw_unanswered,
 )
 from botorch_pref.web.texts import PageTexts
-from botorch_pref.web.worker import JSON, LOGGER, ModelWorker
+from botorch_pref.web.worker import JSON, ModelWorker
 
 READS = ("question", "progress", "history", "form", "findings")
 WRITES = ("answer", "skip", "undo", "own", "claim")
@@ -57,10 +52,6 @@ WRITES = ("answer", "skip", "undo", "own", "claim")
 
 MAX_ALIKE = 10
 """Questions in a row that are chosen anew as two of their options look the same."""
-
-FIRST_CHECK, CHECK_GROWTH = 10, 1.25
-"""Answers of the first look whether more questions are worth it, and by how much they
-grow until the next one: all looks together take as long as a few of the last."""
 
 _DRAW_SECONDS = 0.05
 """Seconds for which every call waits until the options are drawn."""
@@ -124,14 +115,9 @@ class PreferenceService:
             space, show, address, self._texts.table, measured
         )
         self._worker = ModelWorker(experiment, size, separate_process, kind)
-        self._places = RaterPlaces(experiment.pending)
-        # The lock of the places and of all below, by which calls wait for questions.
-        self._changed = Condition()
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="ask")
-        self._at_work = self._closing = False
-        self._num_removed = 0
-        self._can_check, self._next_check = separate_process, FIRST_CHECK
-        self._enough: JSON | None = None
+        self._queue = QuestionQueue(
+            experiment, self._worker, self._presenter, can_check=separate_process
+        )
         self._num_alike = 0
 
     def open(self) -> None:
@@ -140,10 +126,7 @@ class PreferenceService:
 
     def close(self) -> None:
         """Asks and draws no more; what is being chosen is given up."""
-        with self._changed:
-            self._closing = True
-        self._worker.close()
-        self._thread.shutdown(cancel_futures=True)
+        self._queue.close()
         self._presenter.close()
 
     # What a page or a widget calls.
@@ -154,7 +137,7 @@ class PreferenceService:
             self._asker(arguments),
             time.monotonic() + patience_seconds(arguments),
         )
-        question = self._next_question(rater, until - time.monotonic())
+        question = self._queue.next_question(rater, until - time.monotonic())
         return self._question_reply(rater, question, until - time.monotonic())
 
     def answer(self, arguments: Mapping[str, Any]) -> JSON:
@@ -162,7 +145,8 @@ class PreferenceService:
         self._check_experiment(arguments)
         rater = rater_name(arguments)
         index: Any = arguments.get("question")
-        keywords, place = answer_keywords(arguments), self._place_of(rater, index)
+        keywords = answer_keywords(arguments)
+        place = self._queue.place_of(rater, index)
         try:
             self._check_offered(index, keywords)
             again_if_refused(self.experiment.tell, index, rater=rater, **keywords)
@@ -170,12 +154,9 @@ class PreferenceService:
             if not is_answered(self.experiment.log, index):
                 raise
             # It was answered elsewhere, as by ``tell``, and may still be in a place.
-            self._remove(index)
+            self._queue.remove(index)
             raise AnswerConflictError(_ANSWERED) from error
-        with self._changed:
-            # From now on an undo is about this answer, and not about a skip before it.
-            place.present.skipped.clear()
-        self._remove(index)
+        self._queue.settle(place, index)
         return {"stored": index, "next": self._next_reply(rater)}
 
     def claim(self, arguments: Mapping[str, Any]) -> JSON:
@@ -187,30 +168,18 @@ class PreferenceService:
         rater = rater_name(arguments)
         if rater is None:
             raise ExperimentError("rater is missing; give the name that was entered.")
-        with self._changed:
-            self._places.claim(rater)
-        self._be_in_context(rater, arguments)
-        with self._changed:
-            self._ask_ahead()
-        return self._question_reply(rater, self._next_question(rater, patience=0.0))
+        self._queue.claim(rater)
+        self._queue.enter(rater, self._stated_context(arguments))
+        question = self._queue.next_question(rater, patience=0.0)
+        return self._question_reply(rater, question)
 
     def skip(self, arguments: Mapping[str, Any]) -> JSON:
         """Withdraws a question that is not to be answered; again, nothing changes."""
         self._check_experiment(arguments)
         rater = rater_name(arguments)
         index: Any = arguments.get("question")
-        place = self._place_of(rater, index)
-        with self._changed:
-            # A page that was open before a restart comes with its question first.
-            self._places.give_unowned(place)
-        skipped = again_if_refused(withdraw_unanswered, self.experiment, index)
-        with self._changed:
-            # Two taps at once skip it once.
-            for question in place.present.questions:
-                if skipped and question.index == index:
-                    place.present.skipped.append(question)
-        self._remove(index)
-        if not skipped:
+        place = self._queue.place_of(rater, index)
+        if not self._queue.skip(place, index):
             raise AnswerConflictError(_ANSWERED)
         return {"skipped": index, "next": self._next_reply(rater)}
 
@@ -222,29 +191,27 @@ class PreferenceService:
         self._check_experiment(arguments)
         rater = rater_name(arguments)
         index: Any = arguments.get("question")
-        with self._changed:
-            place = self._places.of(rater)
-        index = self._last_question(rater) if index is None else index
+        place = self._queue.place(rater)
+        index = self._queue.last_question(rater) if index is None else index
         if index is None:
             raise ExperimentError(
                 "There is no answer of yours to undo; one that was given under a name "
                 "is undone under that name."
             )
         question = again_if_refused(undo_once, self.experiment, rater, index)
-        self._display(place, question)
+        self._queue.display(place, question)
         return self._question_reply(rater, question, PATIENCE)
 
     def own(self, arguments: Mapping[str, Any]) -> JSON:
         """Asks about designs of a rater's own, and puts the question on display."""
         rater = self._asker(arguments)
-        with self._changed:
-            place = self._places.of(rater)
+        place = self._queue.place(rater)
         log = self.experiment.log
         options = arguments.get("options")
         designs = own_options(log.space, log.catalogue, options, place.context)
         rendering.check_looks(log.space, designs)
         question = again_if_refused(ask_once, self.experiment, rater, designs)
-        self._display(place, question)
+        self._queue.display(place, question)
         return self._question_reply(rater, question, PATIENCE)
 
     def progress(self, arguments: Mapping[str, Any]) -> JSON:
@@ -286,9 +253,7 @@ class PreferenceService:
         The recommended option has ``shown``, the contents that questions show of it,
         unless the user's function fails; questions say why it does.
         """
-        stated = context_object(arguments)
-        context = None if stated is None else self._checked_context(stated)
-        findings = self._worker.findings(context)
+        findings = self._worker.findings(self._stated_context(arguments))
         recommended = findings["recommended"]
         question = self.experiment.question(recommended["question"])
         with suppress(ExperimentError):
@@ -361,40 +326,22 @@ class PreferenceService:
         rater = rater_name(arguments)
         if rater is None and self.experiment.settings.raters == SHARE:
             raise rendering.AskError("Everybody is asked under a name.", needs="name")
-        self._be_in_context(rater, arguments)
+        self._queue.enter(rater, self._stated_context(arguments))
         return rater
 
-    def _checked_context(self, context: JSON) -> Context:
-        """Checks a context of a call; of a wrong one the page asks for another."""
-        log = self.experiment.log
-        try:
-            return checked_context(log.space, log.settings.context, context)
-        except ExperimentError as error:
-            raise rendering.AskError(str(error), needs="context") from error
+    def _stated_context(self, arguments: Mapping[str, Any]) -> Context | None:
+        """Returns the context of a call; of a wrong one the page asks for another.
 
-    def _be_in_context(self, rater: str | None, arguments: Mapping[str, Any]) -> None:
-        """Takes the context of a call for what a rater is asked from now on.
-
-        Questions that wait in another one are withdrawn.
+        None where the call states none.
         """
         stated = context_object(arguments)
-        context = None if stated is None else self._checked_context(stated)
-        with self._changed:
-            place = self._places.of(rater)
-            if context is not None and context != place.context:
-                place.context, place.error = context, None
-            if len(place.context) < len(self._context_form):
-                names = ", ".join(self.experiment.settings.context)
-                raise rendering.AskError(
-                    f"Say what {names} is: it is measured, and not chosen.",
-                    needs="context",
-                )
-            moved = [q for q in place.questions if q.context != place.context]
-            for question in moved:
-                place.remove(question.index)
-        # Without the lock, which every call needs: this writes to the storage.
-        for question in moved:
-            again_if_refused(withdraw_unanswered, self.experiment, question.index)
+        if stated is None:
+            return None
+        log = self.experiment.log
+        try:
+            return checked_context(log.space, log.settings.context, stated)
+        except ExperimentError as error:
+            raise rendering.AskError(str(error), needs="context") from error
 
     def _next_reply(self, rater: str | None) -> JSON | None:
         """Returns the next question, to go with the reply to an answer or a skip.
@@ -402,9 +349,8 @@ class PreferenceService:
         None where it is not there at once: the page calls for it then.
         """
         try:
-            reply = self._question_reply(
-                rater, self._next_question(rater, patience=0.0)
-            )
+            question = self._queue.next_question(rater, patience=0.0)
+            reply = self._question_reply(rater, question)
             return None if reply["question"] is None else reply
         # The answer is stored; the call for the next question says what is wrong.
         except BotorchPrefError:
@@ -428,10 +374,7 @@ class PreferenceService:
                 index = question.index
                 raise rendering.AskError(str(error), question=index) from error
         if question is None or contents is None:
-            with self._changed:
-                since = self._places.of(rater).waiting_since
-            waited = 0.0 if since is None else time.monotonic() - since
-            return {"question": None, "waited": round(waited, 1)}
+            return {"question": None, "waited": round(self._queue.waited(rater), 1)}
         return {
             "question": question.index,
             "number": num_answers_of(self.experiment.log, rater) + 1,
@@ -448,7 +391,7 @@ class PreferenceService:
             "levels": self.experiment.num_levels,
             "rater": rater,
             "context": dict(question.context),
-            "last": self._last_question(rater),
+            "last": self._queue.last_question(rater),
         }
 
     def _replaces(self, question: Question) -> bool:
@@ -466,7 +409,7 @@ class PreferenceService:
             return False
         self._num_alike += 1
         again_if_refused(withdraw_unanswered, self.experiment, index)
-        self._remove(index)
+        self._queue.remove(index)
         return True
 
     def _history_entry(self, answer: Event) -> JSON:
@@ -508,188 +451,13 @@ class PreferenceService:
             position = stopped.fields[POSITION.field]
         return rendering.place_along(question, position)
 
-    # Who is asked what.
-
-    def _next_question(self, rater: str | None, patience: float) -> Question | None:
-        """Returns the question that a rater is asked now; None while it is chosen.
-
-        Raises the reason where none can be asked; the next call tries again.
-        """
-        for question in self._taken_outdated(rater):
-            again_if_refused(withdraw_unanswered, self.experiment, question.index)
-        with self._changed:
-            place = self._places.of(rater)
-            if not place.questions and place.waiting_since is None:
-                place.waiting_since = time.monotonic()
-            self._ask_ahead()
-            self._changed.wait_for(lambda: place.questions or place.error, patience)
-            if place.questions:
-                # Until it is answered it is not replaced by one that is less outdated.
-                place.displayed = place.questions[0].index
-                return place.questions[0]
-            error, place.error = place.error, None
-            if error is not None:
-                raise error
-            return None
-
-    def _taken_outdated(self, rater: str | None) -> list[Question]:
-        """Takes questions from a rater's place that are too old to be displayed now.
-
-        The caller withdraws them. What is on display already stays there.
-        """
-        experiment, outdated = self.experiment, list[Question]()
-        with self._changed:
-            place = self._places.of(rater)
-            self._places.give_unowned(place)
-            while place.questions:
-                index = place.questions[0].index
-                if index == place.displayed or not is_outdated(experiment.log, index):
-                    break
-                # Until the model chooses, no question depends on answers.
-                if experiment.num_answers < self._worker.initial:
-                    break
-                outdated.append(place.questions.popleft())
-                self._places.give_unowned(place)
-        return outdated
-
-    def _last_question(self, rater: str | None) -> int | None:
-        """Returns the number of the question that an undo brings back, or None.
-
-        It is the last one that the rater skipped since an answer, or else answered.
-        """
-        with self._changed:
-            skipped = self._places.of(rater).skipped
-            if skipped:
-                return skipped[-1].index
-        return answer_to_undo(self.experiment.log, rater)
-
-    def _place_of(self, rater: str | None, index: Any) -> RaterPlace:
-        """Returns the place of a rater, unless the question is somebody else's."""
-        # Refuses what is the number of no question.
-        self.experiment.question(index)
-        with self._changed:
-            place = self._places.of(rater)
-            if self._places.is_of_another(rater, index):
-                raise AnswerConflictError("This question was asked of somebody else.")
-            return place
-
-    def _display(self, place: RaterPlace, question: Question) -> None:
-        """Puts a question without an answer on display."""
-        with self._changed:
-            self._places.display(place, question)
-            self._changed.notify_all()
-
-    def _remove(self, index: int) -> None:
-        """Removes a question from all places, and sees to it that others are asked."""
-        with self._changed:
-            self._places.remove(index)
-            self._num_removed += 1
-            self._ask_ahead()
-
-    def _ask(self) -> None:
-        """Asks questions, in the thread, until nobody needs one or it is closed."""
-        while True:
-            with self._changed:
-                needy = self._places.needy()
-                if self._closing or not (needy or self._check_is_due()):
-                    # In the same lock as the look at places: `_ask_ahead` sets the
-                    # thread to work again for whoever comes later.
-                    self._at_work = False
-                    return
-                num_raters, num_removed = len(self._places), self._num_removed
-            if needy:
-                self._ask_needy(needy, num_raters, num_removed)
-            else:
-                self._check_end()
-
-    def _ask_needy(
-        self,
-        needy: Sequence[tuple[str | None, RaterPlace]],
-        num_raters: int,
-        num_removed: int,
-    ) -> None:
-        """Asks the raters who need questions, or notes why the first cannot be asked.
-
-        Args:
-            needy: The raters with their places, all in one context.
-            num_raters: How many raters there are.
-            num_removed: How many questions had been removed when they were listed.
-        """
-        raters, context = [rater for rater, _ in needy], needy[0][1].context
-        try:
-            questions = again_if_refused(self._worker.ask, raters, num_raters, context)
-            for question in questions:
-                self._presenter.prepare(question)
-            # Raters may have gone elsewhere while their questions were chosen.
-            for question in self._give([place for _, place in needy], questions):
-                again_if_refused(withdraw_unanswered, self.experiment, question.index)
-        # The rater who waits is told the reason; nobody waits for this thread.
-        except Exception as error:
-            with self._changed:
-                # After a removal meanwhile, asking again may succeed.
-                if num_removed == self._num_removed:
-                    needy[0][1].present.error = error
-                self._changed.notify_all()
-
-    def _give(
-        self, places: Sequence[RaterPlace], questions: Sequence[Question]
-    ) -> list[Question]:
-        """Gives places their questions; returns those that none took, to be withdrawn.
-
-        A place refuses a question whose context is not its own any more.
-        """
-        with self._changed:
-            self._changed.notify_all()
-            # The worker may have asked the first raters alone.
-            return [
-                question
-                for place, question in zip(places, questions, strict=False)
-                if not self._places.give(place, question)
-            ]
-
-    # When it is enough.
-
-    def _check_is_due(self) -> bool:
-        """Tells whether to look if it is enough, which takes long fits.
-
-        These need a process of their own: here they would hold up a notebook.
-        """
-        answers = self.experiment.num_answers
-        begun = answers >= self._worker.initial
-        return self._can_check and begun and answers >= self._next_check
-
-    def _check_end(self) -> None:
-        """Looks whether more questions are worth it; notes what was found if not.
-
-        The note is `_enough`, of which `_shown_end` makes what the page says.
-        """
-        answers = self.experiment.num_answers
-        # Before the look, which may fail and is not tried again at once.
-        self._next_check = max(answers + 1, math.ceil(CHECK_GROWTH * answers))
-        try:
-            findings = self._worker.findings()
-        # Who runs the experiment sees why on the page of findings; nobody waits.
-        except Exception as error:
-            LOGGER.warning("No look whether it is enough: %s", error)
-            return
-        self._enough = None
-        if dict(findings["summary"]).get("stop") is True:
-            best = findings["recommended"]
-            row = next(r for r in findings["options"] if r["name"] == best["name"])
-            found = {"answers": answers, "context": findings["context"]}
-            self._enough = {**best, **found, "chance": row["best"]}
-
     def _shown_end(self, rater: str | None) -> JSON | None:
         """Returns the best option for a page that says that it is enough; else None.
 
-        It is that of `_check_end`, if that was found in the rater's context. What is
-        ``shown`` of the option is missing where it cannot be drawn at once.
+        What is ``shown`` of it is missing where it cannot be drawn at once.
         """
-        enough, here = self._enough, self._places.context_of(rater)
-        if enough is None or enough["context"] != here:
-            return None
-        # It was said of answers of which some were undone.
-        if self.experiment.num_answers < enough["answers"]:
+        enough = self._queue.end_for(rater)
+        if enough is None:
             return None
         question = self.experiment.question(enough["question"])
         with suppress(ExperimentError):
@@ -698,11 +466,3 @@ class PreferenceService:
                 place = self._place_of_contents(question, enough["place"])
                 return {**enough, "shown": contents[place]}
         return enough
-
-    def _ask_ahead(self) -> None:
-        """Sets the thread to work, if there is work; the caller holds the lock."""
-        self._changed.notify_all()
-        idle = not self._at_work and not self._closing
-        if idle and (self._places.needy() or self._check_is_due()):
-            self._at_work = True
-            self._thread.submit(self._ask)

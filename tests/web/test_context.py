@@ -102,7 +102,7 @@ def test_what_was_chosen_for_a_room_that_was_left_is_withdrawn(
 ) -> None:
     experiment = create(tmp_path / "rooms.db", repeat_rate=0)
     service = PreferenceService(experiment, str, size=2, separate_process=False)
-    place = service._places.of("ann")
+    place = service._queue.place("ann")
     place.context, place.waiting_since = dict(A), 0.0
     choose = service._worker.ask
 
@@ -112,7 +112,7 @@ def test_what_was_chosen_for_a_room_that_was_left_is_withdrawn(
         return questions
 
     monkeypatch.setattr(service._worker, "ask", chosen_as_she_leaves)
-    service._ask_needy([("ann", place)], num_raters=1, num_removed=0)
+    service._queue._ask_needy([("ann", place)], num_raters=1, num_removed=0)
     assert not place.questions
     assert [q.withdrawn for q in experiment.log.questions] == [True]
     service.close()

@@ -10,7 +10,7 @@ from calling import Page
 from tea import create, log, stored
 
 from botorch_pref.ax import PreferenceExperiment
-from botorch_pref.web import service as calls
+from botorch_pref.web import question_queue
 from botorch_pref.web.service import PreferenceService
 
 
@@ -55,13 +55,13 @@ def test_what_is_skipped_while_the_name_is_entered_can_be_undone_under_it(
     experiment: PreferenceExperiment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service = PreferenceService(experiment, lambda *part: "", separate_process=False)
-    withdraw = calls.withdraw_unanswered
+    withdraw = question_queue.withdraw_unanswered
 
     def slow(*args: Any) -> bool:
         service.claim({"rater": "bob"})
         return withdraw(*args)
 
-    monkeypatch.setattr(calls, "withdraw_unanswered", slow)
+    monkeypatch.setattr(question_queue, "withdraw_unanswered", slow)
     question = service.question({})["question"]
     service.skip({"question": question})
     assert service.undo({"rater": "bob"})["question"] == question
