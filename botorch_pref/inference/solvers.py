@@ -233,9 +233,9 @@ def _num_turns(largest: float, eps: float) -> int:
 
     ``largest`` bounds the eigenvalues of ``C T``. Each turn multiplies the relative
     error of the weights, ``eps * largest`` at first, by ``eps * largest``, until it is
-    ``eps``: fifteen at most in double precision. Six are tried where each gains less
-    than a digit. None is wanted where the first error moves no posterior mean by a
-    billionth of its deviation.
+    ``eps``, after fifteen turns at most in double precision. Six are tried where each
+    gains less than a digit. None is wanted where the first error moves no posterior
+    mean by a billionth of its deviation.
     """
     if not eps * largest * math.sqrt(max(largest, 0.0)) > _NEGLIGIBLE:
         return 0
