@@ -148,7 +148,7 @@ def _candidates(
         size = len(window)
         posterior: Any = model.posterior(items[torch.cat([window, pending_items])])
         first, second = torch.triu_indices(size, size, 1, device=items.device)
-        # Pairs that begin in the next window's part are that window's own.
+        # Pairs whose first item is in the next window too are listed there.
         last = start + _WINDOW >= count
         keep = (second - first <= reach) & (last | (first < _WINDOW - reach))
         first, second = first[keep], second[keep]

@@ -412,12 +412,12 @@ def _by_exchange(
         return torch.where((turns <= last) & turns.isfinite(), values, -torch.inf)
 
     draws = _distinct_draws(_STARTS, len(designs), size).to(designs.device)
-    # Most ends are reached in two turns of each option.
+    # Most starts take two exchanges of each option to their end.
     restarts = min(max(_EXCHANGES // (2 * len(designs) * size), 1), _RESTARTS)
     stages = [torch.arange(len(designs), device=designs.device)]
     if promising is not None and len(promising) < len(designs):
         stages.insert(0, promising)
-    # Those whose turn is the first, or if a search meets none, any that may be asked.
+    # Questions of the turn 0, or if a search meets none, of any finite turn.
     for last in (0.0, torch.inf):
         values, best = valued(draws, last).topk(restarts)
         ends = [*zip(values.tolist(), draws[best], strict=True)]
