@@ -106,7 +106,8 @@ def _notes_on_duels(
     ranking: ItemRanking | ManyItemRanking, answers: DataFrame
 ) -> list[str]:
     """Returns sentences on answers about two items or more."""
-    # Rows that are no answer of their own: of a choice from several, all but the first.
+    # Rows that are no answer of their own: all but the first of a choice from several.
+    # Without choices there is none, for no count is negative.
     again = answers[COUNT] < 0
     if CHOICE in answers.columns:
         again = answers[CHOICE].notna() & answers.duplicated(CHOICE)

@@ -311,7 +311,7 @@ def _next_pairs(
         return [f"No pair is left to ask about: the first {top} are settled."]
     is_many = isinstance(ranking, ManyItemRanking)
     items = names[:MOST_OPEN] if is_many else names
-    # How many items are open only the answers say, so that more pairs are no error.
+    # Users cannot know how many items are open: a number of more pairs is no error.
     count = min(number, math.comb(len(items), 2))
     about = "this pair" if count == 1 else "these pairs"
     if count < number:

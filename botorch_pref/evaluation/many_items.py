@@ -118,9 +118,10 @@ class ChoiceDesign:
         r"""Estimates the gradient of ``log|H|`` in the parameters, by draws.
 
         ``H`` is `information` plus a precision of the prior, which does not depend on
-        the parameters. With the values :math:`u = B x` of a draw of ``N(0, H^-1)``, and
-        their mean and variance under the probabilities of a set, it is the mean of
-        :math:`B^\top (c\, p\, ((u - \bar u)^2 - \operatorname{Var}_p u))`.
+        the parameters. With the rows :math:`B`, probabilities :math:`p` and counts
+        :math:`c` of all sets, the values :math:`u = B x` of a draw ``x``, and their
+        mean and variance under the probabilities of each set, it is the mean of
+        :math:`B^\top (c\, p\, ((u - \bar u)^2 - \operatorname{Var}_p u))` over draws.
 
         Args:
             parameters: ``p``, at which ``H`` is taken.
@@ -151,9 +152,9 @@ class ChoiceDesign:
     ) -> np.ndarray:
         """Draws vectors whose covariance is `information`, ``p x number``.
 
-        With the probabilities ``c`` of the rows of a set, the one ``q = 1 - sum(c)`` of
+        With the probabilities ``p`` of the rows of a set, that ``q = 1 - sum(p)`` of
         its choice, and a standard normal ``e`` for each row, the covariance of
-        ``sqrt(c) e - c (sqrt(c)' e) / (1 + sqrt(q))`` is ``diag(c) - c c'``.
+        ``sqrt(p) e - p (sqrt(p)' e) / (1 + sqrt(q))`` is ``diag(p) - p p'``.
         """
         chances, log_choice = self.probabilities(parameters)
         scale = np.sqrt(self.row_counts * chances)[:, None]
@@ -319,9 +320,9 @@ class SparseLaplace:
     def _evidence_slope(
         self, design: ChoiceDesign, prior: np.ndarray, mode: np.ndarray
     ) -> float:
-        """Estimates the derivative of the log evidence by the log of the variance.
+        """Estimates the derivative of the log evidence by the log variance, ``log v``.
 
-        That of the log prior of the variance is added. With the mode ``m`` of the ``n``
+        That of the log prior of ``v`` is added. With the mode ``m`` of the ``n``
         utilities, the derivative at a fixed mode is
         ``(m' m / v - n + tr(H^-1) / v) / 2``, with the trace over the utilities.
 
