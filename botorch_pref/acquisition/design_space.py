@@ -408,9 +408,10 @@ class DesignSpace:
     def sample_near(self, point: Tensor, count: int, seed: int) -> Tensor:
         """Draws designs anywhere and around ``point``, ``1 x d``, and adds the point.
 
-        Where designs can be listed, one half of ``count`` are the nearest ones, and the
-        others random. ``seed`` is that of a Sobol sequence of designs anywhere; what is
-        random besides is drawn from the global generator.
+        Where designs can be listed, all are of the list, and nothing is added: the
+        first half of ``count`` are the nearest ones, and the others random. ``seed`` is
+        that of a Sobol sequence of designs anywhere; what is random besides is drawn
+        from the global generator.
         """
         designs = self.designs()
         if designs is not None:

@@ -524,8 +524,8 @@ class GaussianTangent:
 
         ``influence`` is ``S = (I - Sigma T) A``, from prior means of points to
         posterior means of rows, of covariance ``Sigma`` and with site precisions ``T``;
-        ``precision`` is ``A' W A``, by what answers reduce the prior covariance of
-        points. ``mean`` is the prior mean of the points, ``batch_shape x n``.
+        ``precision`` is ``M = A' W A``: answers reduce the prior covariance ``K`` of
+        points by ``K M K``. ``mean`` is their prior mean, ``batch_shape x n``.
         """
         factor = solution.factor
         self.weights, self.precision = solution.weights, factor.precision()

@@ -516,7 +516,7 @@ class JointFactors(IntegratedFactors):
         return LogDerivatives(*self._of_blocks(lambda b, t: b.log_prob(t), z))
 
     def curvature_gradient(self, z: Tensor, weights: Tensor) -> Tensor:
-        """Computes the gradient of each block for its rows and weights."""
+        """Computes the gradient of weighted second derivatives, block by block."""
         (gradient,) = self._of_blocks(
             lambda b, t, w: (b.curvature_gradient(t, w),), z, weights
         )

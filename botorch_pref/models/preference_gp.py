@@ -599,9 +599,9 @@ class PreferenceGP(UtilityModel, GP):
     def _columns_in(self, new: Self, num_further: int) -> tuple[Tensor, Tensor, int]:
         """Finds the columns of earlier and of further rows among those of ``new``.
 
-        Columns are the distinct points, and behind them the weights of covariates.
-        Points of this model are the first of those of ``new``, in which any point may
-        be equal to an earlier one.
+        `_sources` compares rows that are written in these columns: the distinct points,
+        and behind them the weights of covariates. Points of this model are the first of
+        those of ``new``, in which any point may be equal to an earlier one.
 
         Returns:
             The places of this model's columns, those of ``num_further`` points and the

@@ -403,8 +403,9 @@ class ModelWorker:
     ) -> list[Question]:
         """Asks questions of raters who need one, of the first of them at least.
 
-        All are in one context. The model's questions come from the other process, if
-        there is one. While options are spread, one question is chosen here.
+        All are in one context. The model's questions come from the other process, which
+        is started again if it ended. One question is chosen here while options are
+        spread, and where there can be no such process.
         """
         self.prepare(num_raters)
         # Another process reads no proxies of dictionaries.
@@ -418,7 +419,7 @@ class ModelWorker:
                     of_one = (self._kind, self._size, raters[0], context)
                     choices = self.run_in_process(packed_choice, *of_one)
                 return ask_chosen(self.experiment, choices, raters)
-        # Reached also where the process has ended, as it does when this is closed.
+        # This may have been closed while a job waited for the process.
         if self._closed:
             raise ExperimentError("No more questions are asked: this is being closed.")
         question = self.run_here(

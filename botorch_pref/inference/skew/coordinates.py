@@ -120,6 +120,7 @@ class _BoxLogRatio:
         if self._is_far(y):
             slope = self._force * hazard(y.mul(-_SQRT_2)) / _SQRT_2_OVER_PI
         else:
+            # An exponential that underflows is slow; the slope is negligible before.
             y = y.clamp_min(-self._end)
             slope = y.square().neg_().exp_().div_(torch.erfc(y)).mul_(self._force)
         if self._boxed.numel():
