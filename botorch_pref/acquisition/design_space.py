@@ -180,18 +180,20 @@ class DesignSpace:
 
     @property
     def limits_lists(self) -> bool:
-        """Whether a constraint is about a number of some values only."""
+        """Whether a constraint is about a column that has a list of values."""
         return any(bool(listed.amounts.any()) for listed in self.listed)
 
     @cached_property
     def frame(self) -> Frame | None:
-        """Frame of shares in a thin or flat polytope, None elsewhere.
+        """Frame of the shares that satisfy constraints, where these leave few.
 
-        There is none either where constraints are about numbers of some values only.
+        None where the polytope is roomy, and where a constraint is about a column that
+        has a list of values: its place in the list is no share of a range.
         """
         A, b = (part.double().cpu() for part in self.limits)
         if not len(b) or self.limits_lists:
             return None
+        # ``A z >= b`` here, at most in a frame.
         try:
             frame = Frame.from_thin(-A, -b, _cube(A.shape[-1]))
         except FeedbackError as error:

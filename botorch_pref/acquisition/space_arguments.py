@@ -75,7 +75,8 @@ def space_of(
 ) -> DesignSpace:
     """Makes the space of designs that options may be, of arguments of `next_question`.
 
-    They are checked here, but that ``bounds``, ``2 x d``, are checked already.
+    It checks all of them. Of ``bounds``, ``2 x d``, it checks only that their ends
+    differ: `checked_bounds` is for the rest.
 
     Raises:
         FeedbackError: Arguments that cannot be, no design, or one alone.

@@ -219,9 +219,10 @@ def _stops_and_ends(log: Log, arms: Sequence[Arm]) -> list[Comparisons]:
 
 
 def _copies(arms: Sequence[Arm]) -> list[Comparisons]:
-    """Returns pairs of arms that are one design in the context, as places of arms.
+    """Returns pairs of `judged_arms` with the same design, as places of arms.
 
-    They were seen in different contexts, and the graph of comparisons joins them.
+    People saw them in different contexts. In that of the report they are one design,
+    so the graph of comparisons joins them.
     """
     first: dict[str, int] = {}
     places = [first.setdefault(arm.signature, i) for i, arm in enumerate(arms)]

@@ -259,6 +259,7 @@ def _answer_rows(adapter: PreferenceAdapter, options: DataFrame) -> dict[str, An
     ``options`` has the part of the comparison graph that each option is in.
     """
     agreement = progress.AnswerAgreement(0, math.nan)
+    # The data set has at most one block of comparisons.
     for block in adapter.dataset.feedback:
         if isinstance(block, Comparisons):
             # Where raters share, each has her own points, and repeats herself alone.

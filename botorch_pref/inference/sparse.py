@@ -293,7 +293,8 @@ class SparseTangent:
     def __call__(self, prior: Any) -> TermsChange:
         """Computes the posterior's derivative in an inducing prior with a graph.
 
-        Its value is zero. The weights are of inducing points, ``batch_shape x r x 1``.
+        Its value is zero. It has the change of the inducing points' weights,
+        ``batch_shape x r x 1``, and that of their precision ``P' M P``.
         """
         double_prior = prior.in_double()
         mean, covar, cross, variance = (
@@ -301,8 +302,8 @@ class SparseTangent:
         )
         state, p = self._fixed.state, self._projection
         w, weights = self._pulls.unsqueeze(-1), state.balance.weights.unsqueeze(-1)
-        # dK_ZX w - dK_ZZ w_Z; dm + dC w, since P' w = w_Z; and 2 dK_XZ - P dK_ZZ, whose
-        # product with P' has the diagonal of dC.
+        # In turn dK_ZX w - dK_ZZ w_Z; dm + dC w, since P' w = w_Z; and 2 dK_XZ - P
+        # dK_ZZ, whose product with P' has the diagonal of dC.
         towards = cross.mT @ w - covar @ weights
         pull = mean.unsqueeze(-1) + cross @ weights + p @ towards
         half = 2 * cross - p @ covar
@@ -319,16 +320,16 @@ class SparseTangent:
             noise_pull, noise_spread = self._by_noise(noise)
             of_mean = of_mean + self._shrunk(noise_pull)
             of_variance = of_variance + noise_spread
-        changes = of_mean.squeeze(-1), of_variance, blur
-        slopes = [self._slopes[i] for i in (0, 1, 4)]
+        # Slopes in the former sites are left to `_MovedSites`: they tell how sites move
+        # each other after this.
+        by_mean, by_variance, _, _, by_blur = self._slopes
         of_each = [
-            sum(
-                slope[i] * change for slope, change in zip(slopes, changes, strict=True)
-            )
+            by_mean[i] * of_mean.squeeze(-1)
+            + by_variance[i] * of_variance
+            + by_blur[i] * blur
             for i in range(2)
         ]
-        # What moves the sites before they move each other.
-        direct = torch.cat(cast("list[Tensor]", of_each), dim=-1)
+        direct = torch.cat(of_each, dim=-1)
         tau, nu = _MovedSites.apply(direct, self._adjoint).chunk(2, dim=-1)
         force = (nu - state.mean * tau).unsqueeze(-1) - self._tau * noise_pull
         root = self._fixed.solver.root

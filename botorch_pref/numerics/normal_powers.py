@@ -35,7 +35,8 @@ _FARTHEST_PEAK = 2.5
 def _nodes() -> tuple[Tensor, Tensor]:
     """Places nodes of Gauss and Legendre between -8.5 and 8.5, with their log weights.
 
-    They are on panels of equal length, beyond which powers do not change.
+    They are on panels of equal length. Beyond these the powers of the normal
+    distribution function do not change.
     """
     half = _END / _PANELS
     centres = torch.arange(1 - _PANELS, _PANELS, 2).double() * half
