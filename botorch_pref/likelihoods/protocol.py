@@ -220,9 +220,11 @@ class QuadratureLink(DuelLink):
     def win_slope(self, mean: Tensor, variance: Tensor) -> Tensor:
         """Computes the expected slope of the link, by its automatic derivative.
 
-        The result has a graph where the mean or parameters of the link want gradients.
+        The result has a graph where the mean, the variance or parameters of the link
+        want gradients.
         """
-        keep = torch.is_grad_enabled() and self._win(mean).requires_grad
+        is_wanted = variance.requires_grad or self._win(mean).requires_grad
+        keep = torch.is_grad_enabled() and is_wanted
         with torch.inference_mode(False), torch.enable_grad():
             # What was made in inference mode has no derivatives.
             if mean.is_inference() or variance.is_inference():

@@ -135,6 +135,17 @@ def test_gradients_match_finite_differences_also_in_parameters(
     assert torch.autograd.gradcheck(value, arguments)
 
 
+@in_turn("name", LINKS)
+@in_turn("method", METHODS)
+def test_gradients_in_the_variance_alone_match_finite_differences(
+    name: str, method: str
+) -> None:
+    mean = torch.tensor([-1.5, 0.2, 3.0], dtype=DOUBLE)
+    variance = torch.tensor([0.4, 2.0, 30.0], dtype=DOUBLE, requires_grad=True)
+    value = getattr(LINKS[name][0], method)
+    assert torch.autograd.gradcheck(lambda v: value(mean, v), (variance,))
+
+
 @in_turn("name", MADE)
 def test_parameters_are_broadcast_against_the_batch(name: str) -> None:
     mean = torch.linspace(-1, 1, 6, dtype=DOUBLE).reshape(2, 3)
