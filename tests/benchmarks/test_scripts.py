@@ -144,6 +144,7 @@ TINY = {
     "output_scales": tiny("--sets 2", DUELS=4, NEW=8, MANY=100),
     "absurd_options": tiny("--starts 1 --answers 1"),
     "main_command": tiny("--seeds 1 --problem sixhumpcamel", CHECKPOINTS=(1, 2)),
+    "values_told": tiny("--seeds 1 --problem sixhumpcamel --designs 21 24"),
     "page_load": tiny("--raters 1 --seconds 1"),
     "page_waits": tiny("--people 2 --seconds 0.2 --think 0 0.1"),
     "people_kernels": tiny("--splits 2", DUELS=(4,), HELD_OUT=5),
