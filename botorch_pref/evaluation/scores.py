@@ -492,16 +492,23 @@ def cross_validate_model(
     if n_jobs == 0:
         raise FeedbackError("n_jobs is 0; give 1 or more processes, or -1 for all.")
     folds = answer_folds(model.feedback, num_folds, Generator().manual_seed(seed))
-
-    def scored(fold: AnswerFold) -> list[_BlockScores]:
-        """Scores a fold by a copy of the model that learns from the others."""
-        copy = model.with_feedback(fold.train)
-        if fit is not None:
-            fit(copy.train())
-        return _fold_scores(HeldOutAnswers(copy.eval(), fold.held_out, points))
-
-    fold_scores = Parallel(n_jobs=n_jobs)(delayed(scored)(fold) for fold in folds)
+    score = delayed(_scores_of_copy)
+    fold_scores = Parallel(n_jobs=n_jobs)(score(model, points, f, fit) for f in folds)
     return _table(cast("list[list[_BlockScores]]", fold_scores))
+
+
+def _scores_of_copy(
+    model: PreferenceGP, points: Tensor, fold: AnswerFold, fit: Fit | None
+) -> list[_BlockScores]:
+    """Scores the answers left out by a copy of a model that learns from the others.
+
+    Answers are about ``points``, ``n x d``. It runs in joblib's processes, so that it
+    takes all that it needs as arguments.
+    """
+    copy = model.with_feedback(fold.train)
+    if fit is not None:
+        fit(copy.train())
+    return _fold_scores(HeldOutAnswers(copy.eval(), fold.held_out, points))
 
 
 def ordered_pairs(stages: Tensor) -> Tensor:
