@@ -211,7 +211,8 @@ class DesignSpace:
         shares, places = coordinates.tensor_split([len(self.columns)], -1)
         X = self.base.expand(*coordinates.shape[:-1], -1).clone()
         low, high = self.bounds
-        X[..., self.columns] = low + shares * (high - low)
+        # A sum may end beyond the upper end: -0.49 + (0.31 + 0.49) > 0.31.
+        X[..., self.columns] = torch.lerp(low, high, shares)
         for column, grid in self.grids.items():
             number = X[..., column].clone()
             middles = (grid[1:] + grid[:-1]) / 2

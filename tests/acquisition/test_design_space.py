@@ -52,6 +52,19 @@ def test_numbers_of_many_values_are_rounded_and_keep_their_slopes() -> None:
     assert not space.allows(Z.detach()).any()
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_features_stay_within_bounds(dtype: torch.dtype) -> None:
+    """In one of ten boxes the lower end and the range add up to more than the upper."""
+    pairs = torch.triu_indices(100, 100, offset=1) - 50
+    bounds = pairs.to(dtype) / 100
+    assert (bounds[0] + (bounds[1] - bounds[0]) > bounds[1]).any()
+    space = DesignSpace.from_bounds(bounds)
+    ends = torch.tensor([[0.0], [1.0]], dtype=dtype).expand_as(bounds)
+    assert space.features(ends).equal(bounds)
+    below = torch.full_like(bounds[0], 1 - torch.finfo(dtype).eps / 2)
+    assert (space.features(below) <= bounds[1]).all()
+
+
 def test_designs_are_all_combinations_that_constraints_allow() -> None:
     space = DesignSpace.from_bounds(
         CUBE[:, :4],
