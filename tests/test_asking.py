@@ -73,10 +73,6 @@ def test_the_model_is_that_of_its_parts_in_any_units() -> None:
             Rankings(torch.tensor([[0, 1, 2]])),
             Comparisons(torch.tensor([[4, 5], [6, 7]])),
         ],
-        [
-            Rankings(torch.tensor([[0, 1, 2]])),
-            Comparisons(torch.tensor([[4, 5]]), ties=torch.tensor([[6, 7]])),
-        ],
     ],
 )
 def test_rankings_share_a_learned_noise_with_duels(feedback: list) -> None:
@@ -89,6 +85,19 @@ def test_rankings_share_a_learned_noise_with_duels(feedback: list) -> None:
     assert likelihood.noise_prior.scale == prior.scale
     noise = float(likelihood.noise.detach())
     assert noise != 1.0, "the fit left the noise where it began"
+
+
+@pytest.mark.parametrize("pairs", [None, torch.tensor([[0, 1]])])
+def test_ties_beside_rankings_keep_their_threshold_in_noises(
+    pairs: Tensor | None,
+) -> None:
+    """A noise that is learned beside a fixed threshold makes ties say nothing."""
+    ties = Comparisons(pairs, ties=torch.tensor([[1, 2]]))
+    ranking = Rankings(torch.tensor([[0, 1, 2]]))
+    likelihood = likelihoods_of_people([ranking, ties])[Comparisons]
+    assert isinstance(likelihood, PairwiseProbitLikelihood)
+    assert not likelihood.raw_noise.requires_grad
+    assert not likelihood.raw_tie_threshold.requires_grad
 
 
 def test_duels_beside_ratings_have_the_default_noise_of_models() -> None:
