@@ -100,6 +100,13 @@ def test_ties_beside_rankings_keep_their_threshold_in_noises(
     assert not likelihood.raw_tie_threshold.requires_grad
 
 
+def test_who_says_at_random_also_that_two_are_equal_is_told_from_a_person() -> None:
+    """Ties had no probability under a guess, so that nobody with ties guessed."""
+    pairs = uniform(40, 20, seed=4).argsort(-1)[:, :2]
+    duels = Comparisons(pairs[:30], ties=pairs[30:])
+    assert guessing_probability(default_model(uniform(20, 2), duels)) > 0.3
+
+
 def test_duels_beside_ratings_have_the_default_noise_of_models() -> None:
     ratings = Ratings(torch.tensor([0, 1]), torch.tensor([0.2, 0.7]).double())
     likelihood = default_model(designs(8), ratings).likelihood_of(Comparisons)

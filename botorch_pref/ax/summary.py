@@ -42,7 +42,7 @@ MEANINGS = {
     "explanations of the answers": "hyper-parameters that gain and chance average over",
     "searched for the best": "if some designs only, gain and chance are lower bounds",
     "its difference to the baseline": "as a share of the expected range",
-    "guessed": "probability that a coin gave all; 0.5 before; above 0.9 no stop",
+    "guessed": "that a coin gave all answers; 0.5 before; above 0.9 no stop",
     "agreement of raters": "correlation of the utilities of two of them",
     "raters who look alike": "but for capitals, spaces or zeros; each is another one",
     "constraints that make an equality": "no effect of their parameters alone",

@@ -145,7 +145,13 @@ def guessing_model(model: PreferenceGP) -> PreferenceGP | None:
     guesser: Any = deepcopy(model)
     likelihood, kernel = guesser.likelihood_of(Comparisons), guesser.covar_module
     if isinstance(getattr(likelihood, "noise_prior", None), LogNormalPrior):
+        noise = likelihood.noise.detach()
+        threshold = getattr(likelihood, "tie_threshold", None)
         likelihood.noise = math.exp(_LOG_NOISE)
+        if threshold is not None and bool((threshold > 0).any()):
+            # Who guesses calls options equal as often as a person who does not.
+            ratio = (likelihood.noise.detach() / noise).sqrt()
+            likelihood.tie_threshold = threshold.detach() * ratio
     elif isinstance(getattr(kernel, "outputscale_prior", None), LogNormalPrior):
         kernel.outputscale = math.exp(-_LOG_NOISE)
     else:

@@ -611,7 +611,7 @@ def test_a_report_reads_well(result) -> None:
     assert f"by {100 * values['gain as a share of the range']:.0f} %" in advice
     lines = tables.splitlines()
     assert all(line.startswith("|") for line in lines if line)
-    assert max(map(len, lines)) < 120
+    assert max(map(len, lines)) < 120, "\n".join(lines)
     (gain,) = (line for line in lines if "expected remaining gain" in line)
     assert f"{result.summary['value']['expected remaining gain']:.3g}" in gain
 
