@@ -227,9 +227,8 @@ def climbed_options(
     values = in_portions(value, W)
     starts, _ = initialize_q_batch(W, values, climb.num_restarts)
     ends = value.features(_climbed(value, starts, climb, _negligible(values)))
-    if value.frame is not None:
-        # Points of a frame are within the bounds but for rounding.
-        ends = space.rounded_into_bounds(ends)
+    # Points of a frame are within the bounds but for rounding.
+    ends = space.rounded_into_bounds(ends)
     if climb.rounding is not None:
         ends = climb.rounding(ends)
     return ends[in_portions(acquisition, ends).argmax()]

@@ -66,8 +66,8 @@ def likelihoods_of_people(
     likelihoods: dict[type[Feedback], PreferenceLikelihood[Any]] = {}
     if not blocks.keys() & {Comparisons, Choices, Rankings}:
         # The questions to come are duels.
-        to_come = model_class.default_likelihoods[Comparisons].default_for(None)
-        likelihoods[Comparisons] = to_come
+        default = model_class.default_likelihoods[Comparisons]
+        likelihoods[Comparisons] = default.default_for(None)
     if chosen or model_class is not EPPreferenceGP:
         return likelihoods
     duels = blocks.get(Comparisons)
