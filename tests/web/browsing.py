@@ -7,11 +7,12 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import uvicorn
 from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
@@ -103,12 +104,17 @@ def serving(app: Any, port: int = 0) -> Iterator[str]:
 
 
 def until(happened: Callable[[], Any]) -> Any:
-    """Returns what a function returns as soon as that is true."""
+    """Returns what a function returns as soon as that is true.
+
+    An element that the page redraws while the function reads it is read again.
+    """
     end = time.monotonic() + PATIENCE
-    while not (outcome := happened()):
+    while True:
+        with suppress(StaleElementReferenceException):
+            if outcome := happened():
+                return outcome
         assert time.monotonic() < end, f"{happened} never happened"
         time.sleep(0.02)
-    return outcome
 
 
 class Visitor:
@@ -162,13 +168,22 @@ class Visitor:
 
     def click(self, text: str, within: str = "body") -> None:
         """Clicks what can be seen and begins with a text."""
-        target = self.button(text, within)
-        centred = "arguments[0].scrollIntoView({ block: 'center' })"
-        self.driver.execute_script(centred, target)
-        target.click()
+
+        def click() -> bool:
+            target = self.button(text, within)
+            centred = "arguments[0].scrollIntoView({ block: 'center' })"
+            self.driver.execute_script(centred, target)
+            target.click()
+            return True
+
+        # A page that settles may redraw the button before it is clicked.
+        until(click)
 
     def button(self, text: str, within: str = "body") -> WebElement:
         """Finds what can be clicked and begins with a text, within a selector."""
+        return until(lambda: self._button(text, within))
+
+    def _button(self, text: str, within: str) -> WebElement:
         kinds = "button, summary, [role=menuitem], [role=radio]"
         # Each element that is asked is two calls of the browser: ask few of them.
         having = """
@@ -219,6 +234,23 @@ class Visitor:
     def all(self, selector: str) -> list[WebElement]:
         """Finds what a selector of CSS does."""
         return self.driver.find_elements(By.CSS_SELECTOR, selector)
+
+    def texts(self, selector: str) -> list[str]:
+        """Reads what a selector finds and can be seen, at one instant."""
+        script = """
+            return [...document.querySelectorAll(arguments[0])]
+                .filter((e) => e.checkVisibility())
+                .map((e) => (e.innerText ?? e.textContent).trim());
+        """
+        return list(self.driver.execute_script(script, selector))
+
+    def boxes(self, selector: str) -> list[dict[str, float]]:
+        """Measures what a selector finds, at one instant."""
+        script = """
+            return [...document.querySelectorAll(arguments[0])]
+                .map((e) => e.getBoundingClientRect().toJSON());
+        """
+        return list(self.driver.execute_script(script, selector))
 
     def text(self) -> str:
         return self.driver.find_element(By.TAG_NAME, "body").text

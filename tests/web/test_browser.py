@@ -168,8 +168,7 @@ def own_design(visitor: Visitor) -> int:
         )
 
     visitor.leave(edit)
-    values = visitor.all("tr:first-child .bp-value")
-    return [value.text for value in values].index("8.75")
+    return visitor.texts("tr:first-child .bp-value").index("8.75")
 
 
 def test_a_desk_answers_by_keys(visit: Open, place: Path) -> None:
@@ -430,7 +429,7 @@ def test_the_page_asks_whether_to_go_on_once_it_may_be_enough(
     assert (
         "The chance that it is the best of all that was shown is 83 %" in visitor.text()
     )
-    assert best in [value.text for value in visitor.all(".bp-enough .bp-value")]
+    assert best in visitor.texts(".bp-enough .bp-value")
     visitor.is_usable()
     # The questions go on below it.
     answered = visitor.answer("A is better")
@@ -476,9 +475,9 @@ MARKED = Markup(
 
 def test_what_is_shown_is_text_and_what_is_marked_runs_nothing(visit: Open) -> None:
     visitor = visit(window=DESK, show=lambda option: [TEXT, MARKED])
-    assert [text.text for text in visitor.all(".bp-text")] == [TEXT, TEXT]
+    assert visitor.texts(".bp-text") == [TEXT, TEXT]
+    assert visitor.texts(".bp-markup em") == ["marked", "marked"]
     marked = visitor.all(".bp-markup em")
-    assert [element.text for element in marked] == ["marked", "marked"]
     click = "arguments[0].dispatchEvent(new Event('click'))"
     visitor.driver.execute_script(click, marked[0])
     assert visitor.driver.title == "tea"
@@ -510,7 +509,7 @@ def test_a_tap_ranks_where_nothing_but_a_ranking_is_asked_for(
     body = visitor.driver.find_element(By.TAG_NAME, "body")
 
     def shown(text: str) -> bool:
-        return any(e.text.startswith(text) for e in visitor.all("button"))
+        return any(label.startswith(text) for label in visitor.texts("button"))
 
     assert "Tap them in order, the best first" in visitor.text()
     assert not shown("Rank them all")
@@ -564,10 +563,7 @@ def test_a_ranking_says_how_to_stop_it(visit: Open, place: Path) -> None:
     visitor = visit(size=4)
 
     def says() -> list[str]:
-        button_texts = [
-            e.text for e in visitor.all(".bp-beside button") if e.is_displayed()
-        ]
-        return [text.split("\n")[0] for text in button_texts]
+        return [text.split("\n")[0] for text in visitor.texts(".bp-beside button")]
 
     before = says()
     assert before == ["No difference", "Rank them all", "Cannot compare"]
@@ -644,7 +640,7 @@ def test_of_four_a_phone_says_the_best_or_nothing_or_skips(
     lines = "return arguments[0].map((value) => value.getClientRects().length)"
     assert visitor.driver.execute_script(lines, values) == [1] * 48
     # In brackets are the names that the report has.
-    names = [name.text for name in visitor.all("dialog .bp-letter")]
+    names = visitor.texts("dialog .bp-letter")
     titles = [f"{q + 1} {x}" for q in (equal, none, best) for x in "ABCD"]
     assert names == [f"{title[-1]} ({title})" for title in titles]
     assert {*titles} <= {*stored(place).titles.values()}
@@ -709,7 +705,7 @@ def test_four_options_stand_in_a_row_or_in_two_equal_ones(visit: Open) -> None:
     visitor = visit(size=4)
     for width in (390, 600, 700, 834, 900, 940, 1280):
         visitor.resize(width, 844)
-        tops = [card.rect["y"] for card in visitor.all(".bp-options .bp-card")]
+        tops = [card["y"] for card in visitor.boxes(".bp-options .bp-card")]
         assert [tops.count(top) for top in tops] == [4 if width > 930 else 2] * 4
 
 
@@ -717,7 +713,7 @@ def test_a_phone_has_four_options_in_sight_and_a_small_one_levels_in_a_row(
     visit: Open,
 ) -> None:
     visitor = visit(size=4)
-    buttons = [button.rect for button in visitor.all(".bp-choose")]
+    buttons = visitor.boxes(".bp-choose")
     assert max(rect["y"] + rect["height"] for rect in buttons) < PHONE[1]
     visitor.resize(320, 568)
     visitor.click("Say more")
@@ -730,7 +726,7 @@ def test_a_phone_has_four_options_in_sight_and_a_small_one_levels_in_a_row(
 @pytest.mark.parametrize(("words", "rows"), [(4, 2), (40, 4)])
 def test_long_texts_stand_below_each_other_on_a_phone(words, rows, visit: Open) -> None:
     visitor = visit(size=4, show=lambda option: "lemon " * words)
-    assert len({card.rect["y"] for card in visitor.all(".bp-options .bp-card")}) == rows
+    assert len({card["y"] for card in visitor.boxes(".bp-options .bp-card")}) == rows
 
 
 def test_the_widget_is_the_same_component(visit: Open, place: Path) -> None:
@@ -849,9 +845,8 @@ def test_the_findings_about_raters_are_whole_on_a_phone(
     until(lambda: visitor.all(".bp-raters"))
     assert visitor.fits()
     # Marks of what was more or less in its question say nothing of an option alone.
-    marks = visitor.all(".bp-bests .bp-rank")
-    assert marks
-    assert not any(mark.is_displayed() for mark in marks)
+    assert visitor.all(".bp-bests .bp-rank")
+    assert visitor.texts(".bp-bests .bp-rank") == []
     (table, *_), figures = visitor.all(".bp-raters"), visitor.all(".bp-figure")
     frames = [figure.find_element(By.XPATH, "..") for figure in figures]
 
@@ -869,10 +864,9 @@ def test_the_findings_about_raters_are_whole_on_a_phone(
         assert until(lambda: visitor.driver.execute_script(WITHIN))
     visitor.resize(390, 844)
     # No two labels of an effect meet.
-    for figure in visitor.all(".bp-effect"):
-        boxes = [label.rect for label in figure.find_elements(By.TAG_NAME, "text")]
-        for a, b in combinations(boxes, 2):
-            beside = max(a["x"], b["x"]) >= min(e["x"] + e["width"] for e in (a, b))
+    for figure in visitor.driver.execute_script(EFFECT_LABELS):
+        for a, b in combinations(figure, 2):
+            beside = max(a["left"], b["left"]) >= min(a["right"], b["right"])
             assert beside or abs(a["y"] - b["y"]) > 10
     visitor.click("Numbers behind this")
     assert "0.907 (0.241 to 13.4)" in table.text
@@ -889,6 +883,11 @@ def test_the_findings_about_raters_are_whole_on_a_phone(
     visitor.driver.refresh()
     until(lambda: visitor.all(".bp-raters"))
     assert "is option" not in visitor.text()
+
+    def named_in_figure() -> list[int]:
+        names = visitor.texts(".bp-figure .bp-name")
+        return [names.count("w00"), names.count("w11")]
+
     # A phone shows ten rows, and the others where they are asked for; a desk all.
     rows = [{**option, "name": f"w{i:02}"} for i in range(12)]
     sizes |= {"options": rows}
@@ -899,14 +898,18 @@ def test_the_findings_about_raters_are_whole_on_a_phone(
         for wanted in (number, 12):
             table = visitor.all(".bp-data")[-1]
             assert len(table.find_elements(By.CSS_SELECTOR, "tbody tr")) == wanted
-            last = [label.text for label in visitor.all(".bp-figure .bp-name")].count(
-                "w11"
-            )
-            assert last == (wanted == 12)
+            # The figure follows the table when its place has been measured.
+            until(lambda wanted=wanted: named_in_figure() == [1, wanted == 12])
             for button in visitor.all(".bp-all"):
                 assert button.text == "Show all 12"
                 button.click()
 
+
+EFFECT_LABELS = """
+    return [...document.querySelectorAll(".bp-effect")].map((figure) =>
+        [...figure.querySelectorAll("text")]
+            .map((label) => label.getBoundingClientRect().toJSON()));
+"""
 
 WITHIN = """
     const figure = document.querySelector(".bp-arc").closest("svg");

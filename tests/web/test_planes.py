@@ -89,9 +89,7 @@ def test_arrows_walk_through_a_square_that_fits_a_phone_and_a_desk(
         for width in (390, 1280):
             visitor.resize(width, 844)
             visitor.is_usable()
-            corners = [
-                (card.rect["y"], card.rect["x"]) for card in visitor.all(".bp-card")
-            ]
+            corners = [(card["y"], card["x"]) for card in visitor.boxes(".bp-card")]
             assert corners == sorted(corners)
             assert [len({*place}) for place in zip(*corners, strict=True)] == [3, 3]
             # What all have in common is said once.
