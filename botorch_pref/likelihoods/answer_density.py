@@ -51,7 +51,7 @@ class DensityFactors(IntegratedFactors):
         self._log_density = log_density
 
     def merged(self, counts: Tensor | None, groups_of: GroupsOf) -> DensityFactors:
-        """Merges equal rows: one has the product of its answers' densities."""
+        """Merges equal rows: a merged row has the product of its answers' densities."""
         groups = groups_of(self.rows)
         if groups is None and counts is None:
             return self
@@ -123,10 +123,11 @@ def _log_product(
     groups: RowGroups | None,
     z: Tensor,
 ) -> Tensor:
-    """Sums log densities over groups of equal rows, each as often as it was given.
+    """Sums log densities of answers over groups of equal rows, times their counts.
 
-    ``z``, ``... x m``, is of the groups, and the ``log_density`` of answers, ``... x
-    M``. None stands for answers that were given once, and for rows that all differ.
+    ``z``, ``... x m``, has a value for each group; ``log_density`` takes one for each
+    answer, ``... x M``. Without counts each answer was given once; without groups all
+    rows differ.
     """
     log_densities = log_density(z if groups is None else groups.spread(z))
     log_densities = log_densities if counts is None else counts * log_densities
@@ -154,9 +155,9 @@ def answer_density(
 ) -> DensityFactors:
     """Makes factors with the density of each answer given its latent value.
 
-    Parameters of the ``conditional`` distribution are broadcast against the last
-    dimensions of ``z``. It raises an `UnsupportedFeedbackError` for ties, and where
-    there is no distribution of one answer for each ``z``.
+    The ``conditional`` takes latent values ``m x ...``, against whose last dimensions
+    its parameters broadcast. Ties are an `UnsupportedFeedbackError`; so is, once the
+    density is computed, anything but one distribution of one answer for each value.
     """
     rows, answers = seen_answers(feedback, num_points, like)
     must_be_discrete = isinstance(feedback, Comparisons | Validity | OrdinalRatings)
@@ -280,7 +281,7 @@ def _is_discrete(distribution: Distribution) -> bool:
 def _log_probability(distribution: Distribution, values: Tensor) -> Tensor:
     """Computes log probabilities or densities of values.
 
-    A Bernoulli that was made with ``probs`` has that of a 1 to all digits.
+    Of a Bernoulli made with ``probs``, a small probability of a 1 keeps all digits.
     """
     if not isinstance(distribution, Bernoulli) or "logits" in vars(distribution):
         return distribution.log_prob(values)

@@ -145,9 +145,9 @@ def _partition(
 ) -> TiltedMoments:
     r"""Computes :math:`\log \int \mathrm{Beta}(y \mid z) N(z; m, s) dz`, and slopes.
 
-    The unit of ``z`` is ``scale``: the mean of the answer is ``Phi(z / scale)``. The
-    ``peak`` is that of the density in units of ``scale``. All arguments broadcast.
-    Derivatives are those in the ``mean``, of the Gaussian of ``z``.
+    The mean of the answer is ``Phi(z / scale)``; the ``peak`` is that of the density as
+    a function of ``z / scale``. The result has the log integral's derivatives in the
+    ``mean``, and the variance of the product over the Gaussian's. Arguments broadcast.
     """
     arguments = y, precision, scale, mean, variance, *peak
     # Terms of high precisions are so large that single precision has no digits left.
@@ -250,7 +250,7 @@ class BetaAnswers(GaussianNoise[FeedbackT]):
         """Registers the precision, to be learned, and the noise with its prior."""
         super().__init__()
         if precision_prior is None:
-            # The mean is the precision that answers rounded to hundredths can have.
+            # The mean is the highest precision of answers rounded to hundredths.
             precision_prior = GammaPrior(1.0, 1 / (3 * _FINEST_SCALE**2))
         register_positive(self, "precision", precision, precision_prior, learned=True)
         register_positive(self, "noise", noise, noise_prior)
@@ -327,7 +327,7 @@ class PairwiseBetaLikelihood(BetaAnswers[Strengths]):
             variance: Of the difference, broadcastable with ``mean``; zero for an item
                 and itself, where the probability is a half.
         """
-        # The majority rises around 0, the faster the larger the precision.
+        # P(y > 1/2) rises around z = 0, over about this width.
         width = (2 * self.noise / (1 + self.precision)).sqrt().detach()
         mean, variance, width = torch.broadcast_tensors(mean, variance, width)
         variance = variance.clamp_min(torch.finfo(variance.dtype).tiny)
@@ -335,7 +335,7 @@ class PairwiseBetaLikelihood(BetaAnswers[Strengths]):
             mean, variance, torch.zeros_like(mean), width
         )
         shapes = self.forward((mean + offset).detach())
-        # Constants: derivatives in mean and variance are those of the weights.
+        # Nodes are constants: the weights have the derivatives in mean and variance.
         above = beta_majority(shapes.concentration1, shapes.concentration0)
         # Normalised, so that no rounding makes a probability larger than one.
         return (above * log_weights.softmax(0)).sum(0).clamp_max(1.0)

@@ -285,13 +285,12 @@ class BoxFactors(ScalarFactors):
         return OpposedAnswers(variance.rsqrt(), wins, losses)
 
     def rearranged(self, change: Callable[[Tensor], Tensor]) -> BoxFactors:
-        """Makes boxes whose noise and ends are changed alike, as by taking some.
+        """Makes boxes by one rearrangement of variances and ends, such as a selection.
 
-        The ``rows`` stay those of all boxes: nobody reads them of the result, but its
-        noise and ends alone.
+        ``rows`` stay as they are: callers read only variances and ends of the result.
 
         Args:
-            change: Takes ``batch_shape x m`` of each.
+            change: Rearranges a tensor, ``batch_shape x m``.
         """
         variance, lower, upper, width = map(change, self._ends)
         return BoxFactors(self.rows, variance, lower, upper, width=width)
@@ -379,7 +378,8 @@ class BoxFactors(ScalarFactors):
         kind = BoxFactors if noise is None else CorrelatedBoxFactors
         box_factors = kind(rows, variance, lower, upper, width=width, noise=noise)
         if len(boxes) > 1 and variance.requires_grad:
-            # Blocks with equal variances keep a gradient for each variance.
+            # For merges: variances of several blocks, although equal now, may each
+            # want a gradient.
             sizes = rows.indices.new_tensor([box.rows.num_rows for box in boxes])
             box_factors.sources = (
                 torch.arange(len(boxes)).to(sizes).repeat_interleave(sizes)

@@ -79,7 +79,7 @@ class LineProbitLikelihood(GaussianNoise[LineChoices]):
         self.register_buffer("correlation_length", length)
 
     def factors(self, feedback: LineChoices, num_points: int) -> CorrelatedBoxFactors:
-        """Makes factors of stops: each is heard as better than its line's others.
+        """Makes factors of stops, heard as better than all other positions compared.
 
         Raises:
             FeedbackError: The answers have no datapoints at their positions yet.

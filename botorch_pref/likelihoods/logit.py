@@ -96,10 +96,11 @@ class RaoKupperFactors(IntegratedFactors):
         answers: tuple[Tensor, Tensor, Tensor],
         threshold: Tensor,
     ) -> None:
-        """Counts ties, the third of the answers, as wins, losses and constants.
+        """Counts each tie as a win, a loss and a constant.
 
-        A tie has the probability ``s(z - t) s(-z - t) (exp(2 t) - 1)``: that of a win,
-        of a loss, and a constant, with the logistic function ``s``.
+        With the threshold ``t`` and the logistic function ``s`` a tie has the
+        probability ``s(z - t) s(-z - t) (exp(2 t) - 1)``: those of a win and of a loss
+        times a constant. ``answers`` are numbers of wins, losses and ties of each row.
         """
         self.rows, self.threshold, self._answers = rows, threshold, answers
         won, lost, tied = answers
@@ -300,7 +301,7 @@ class SoftmaxFactors(Factors):
         )
 
     def reindex(self, inverse: Tensor, num_points: int) -> None:
-        """Lets rows and sets see points that are counted once, in place."""
+        """Writes rows and sets about distinct points, in place: see base class."""
         super().reindex(inverse, num_points)
         if self.stages is not None:
             moved = inverse[self.stages.clamp_min(0)]

@@ -64,7 +64,10 @@ class OrdinalProbitLikelihood(protocol.GaussianNoise[OrdinalRatings]):
         noise_prior: Prior | None = None,
         cutpoints_prior: Prior | None = None,
     ) -> None:
-        """Registers noise and cut points; the default prior is around initial ones."""
+        """Registers noise and cut points, whose default prior is about initial values.
+
+        That prior is on raw values: the first cut point, and logarithms of gaps.
+        """
         super().__init__()
         protocol.register_positive(self, "noise", noise, noise_prior)
         check_kind("cutpoints_prior", cutpoints_prior, Prior, NoneType)

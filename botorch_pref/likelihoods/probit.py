@@ -210,7 +210,7 @@ class PairwiseProbitLikelihood(GaussianNoise[Feedback]):
         return likelihood
 
     def learn_noise(self) -> Self:
-        """Lets a fit learn the noise, from 1: the mode of the prior of people's noise.
+        """Lets a fit learn the noise, with the prior of people's, from its mode, 1.
 
         `LapsingProbitLikelihood.default_for` calls it where a user named no likelihood.
         """
@@ -287,7 +287,7 @@ class PairwiseProbitLikelihood(GaussianNoise[Feedback]):
     def tie_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
         """Computes the probability of a tie; zero without a tie threshold."""
         scale = (2 * self.noise + variance).sqrt()
-        # Between the tails that are small both, nothing cancels.
+        # Both terms are lower tails where the mean is large: they keep their digits.
         upper, lower = self.tie_threshold - mean.abs(), -self.tie_threshold - mean.abs()
         return ndtr(upper / scale) - ndtr(lower / scale)
 

@@ -259,12 +259,12 @@ class QuadratureLink(DuelLink):
     def _width(self, mean: Tensor) -> Tensor:
         """Finds where the link has done half of its rise from 0, within a factor of 2.
 
-        Nodes are as near to each other around 0 as that needs.
+        Around 0 the nodes are as dense as this width needs.
         """
         zero = mean.new_zeros((1,) * mean.dim())
 
         def changed(u: Tensor) -> Tensor:
-            """Tells it of ``num_probes`` values, the last of which is the farthest."""
+            """Tells at which of some ascending values the link has done so."""
             start, end = self._win(zero), self._win(u[-1])
             return self._win(u) - start >= 0.5 * (end - start)
 
@@ -448,12 +448,10 @@ class PreferenceLikelihood(Likelihood, Generic[FeedbackT]):
         return self.forward(utilities).logits.log_softmax(-1)  # type: ignore[attr-defined]
 
     def log_order_probability(self, utilities: Tensor) -> Tensor:
-        """Computes the log probability that items of a set are ranked as they are.
-
-        The best comes first.
+        """Computes the log probability that a set is ranked in its order, best first.
 
         By default that of choosing the first, then the second out of the rest, and so
-        on. It has one value a set of ``utilities``, ``... x k``.
+        on. ``utilities`` are ``... x k``, and the result is ``...``.
         """
         if not self._explains_sets:
             raise self._says_nothing("a ranking", "Rankings")

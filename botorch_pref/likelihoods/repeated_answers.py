@@ -67,8 +67,9 @@ class OpposedAnswers:
     def _from_tail(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Computes log probability and its derivatives in ``x``, without a graph.
 
-        With the side of ``x`` that is likely, ``Phi(|x|) = 1 - tail``, and the other
-        one, both logs and their hazards ``phi / Phi`` follow from the scaled ``tail``.
+        The likelier answer, a win where ``x > 0``, has the probability ``1 - tail``,
+        and the other ``tail``. From ``scaled``, that is ``2 exp(x^2 / 2) tail``, follow
+        the logs of both and the hazards ``phi / Phi``, which are their slopes.
         """
         distance, rising = x.abs(), x > 0
         likely = torch.where(rising, self.wins, self.losses)
@@ -174,9 +175,9 @@ class RepeatedAnswers:
     mixed: bool = False
 
     def take_answers(self, places: Tensor) -> RepeatedAnswers:
-        """Takes the answers at some places, ``... x k`` of ``M``, with all rows.
+        """Takes the answers at some places, ``... x k`` of ``M``.
 
-        Boxes of the result have noise and ends of these answers, and no rows of theirs.
+        All rows stay, also those of which no answer is taken.
         """
 
         def entries(part: Tensor) -> Tensor:
@@ -247,10 +248,11 @@ def _opposed(answers: RepeatedAnswers) -> OpposedAnswers | None:
         return None
     group, *shared = torch.broadcast_tensors(groups.group, *boxes.parameters)
     places = torch.arange(group.shape[-1], device=group.device).expand_as(group)
+    # Each row takes the parameters of some answer of it. Variances themselves are not
+    # scattered: each answer of a row would get the row's whole gradient.
     answer_places = group.new_zeros(*group.shape[:-1], groups.num_groups)
-    # The gradient of a variance that is scattered would count for each answer.
-    first = answer_places.scatter(-1, group, places)
-    of_rows = [take_places(parameter, first) for parameter in shared]
+    answer_places = answer_places.scatter(-1, group, places)
+    of_rows = [take_places(parameter, answer_places) for parameter in shared]
     for parameter, of_row in zip(shared, of_rows, strict=True):
         if bool(((take_places(of_row, group) != parameter) & answered).any()):
             return None
@@ -309,7 +311,8 @@ class RowsInLine:
         self.batch_shape = batch_shape
         line_answers = answers.in_line(batch_shape)
         groups = line_answers.groups
-        # At most 0 of a row of one answer, and of one that an element lacks.
+        # At most 0 for a row with one answer, or one that its element of the batch
+        # does not have.
         repeats = groups.total(line_answers.counts) - groups.present.to(
             line_answers.counts
         )
