@@ -175,7 +175,8 @@ def _candidates(
 def _as_gaussian(posterior: Posterior) -> Posterior:
     """Returns the Gaussian with the mean and the covariance of a mixture.
 
-    Answers would change the weights of its components, which `Moments` keeps equal.
+    It takes the mixture's place before answers are foreseen: these would change the
+    weights of components, which `Moments` keeps equal.
     """
     moments = moments_of(posterior)
     covariance = moments.covariance + moments.spread @ moments.spread.mT
@@ -188,10 +189,11 @@ def _information(
     """Computes the information of duels whose differences are mixtures of Gaussians.
 
     That of one Gaussian is a smooth function of two numbers, the size of the mean and
-    the deviation: where a quadrature for each of many pairs would take far longer, it
-    is a spline of a table. Its nodes are evenly spaced in the inverse hyperbolic sine
-    of the two numbers, in units of the ``scale`` of the link. Means, ``gap``, are
-    ``num_components x m``, or of an ensemble ``num_components x m x members``.
+    the deviation. Where the link needs a quadrature for each pair, and pairs are more
+    than four times the nodes of a table, it is a spline of that table. The nodes are
+    evenly spaced in the inverse hyperbolic sine of the two numbers, in units of the
+    ``scale`` of the link. Means, ``gap``, are ``num_components x m``, or of an ensemble
+    ``num_components x m x members``.
     """
     is_slow = isinstance(link, QuadratureLink) and gap.numel() > 4 * _SIDE**2
     if not is_slow or gap.dim() > 2 or len(gap) > 1:
@@ -239,8 +241,8 @@ def _spanning_tree(pairs: Tensor, information: Tensor, count: int) -> Tensor:
     """
     order = information.argsort(descending=True, stable=True)
     ends = pairs[order].cpu().numpy()
-    # The best tree depends on the order of weights alone. Places from 1 as weights say
-    # which pairs it has.
+    # The best tree depends on the order of weights alone. Weights that are places in
+    # the order say which pairs it has; they count from 1, since 0 would be no pair.
     weights = range(1, len(ends) + 1)
     graph = coo_array((weights, (ends[:, 0], ends[:, 1])), shape=(count, count))
     tree = minimum_spanning_tree(graph.tocsr())

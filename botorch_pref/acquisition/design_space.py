@@ -185,15 +185,15 @@ class DesignSpace:
 
     @cached_property
     def frame(self) -> Frame | None:
-        """Frame of the shares that satisfy constraints, where these leave few.
+        """Frame of the shares that satisfy constraints, where these are below 1 %.
 
-        None where the polytope is roomy, and where a constraint is about a column that
-        has a list of values: its place in the list is no share of a range.
+        None elsewhere, and where a constraint is about a column that has a list of
+        values: its place in the list is no share of a range.
         """
         A, b = (part.double().cpu() for part in self.limits)
         if not len(b) or self.limits_lists:
             return None
-        # ``A z >= b`` here, at most in a frame.
+        # Constraints are ``A z >= b`` here, and ``A z <= b`` of a frame.
         try:
             frame = Frame.from_thin(-A, -b, _cube(A.shape[-1]))
         except FeedbackError as error:
@@ -204,9 +204,10 @@ class DesignSpace:
         return None if frame is None else frame.to(self.base.device)
 
     def features(self, coordinates: Tensor) -> Tensor:
-        """Makes designs ``... x d`` of their coordinates, ``... x c``.
+        """Makes designs ``... x d`` of coordinates, ``... x c``, see the class.
 
-        Numbers are rounded to their grids, with derivatives as if they were not.
+        Numbers are rounded to their grids, with derivatives as if they were not, and
+        places in lists of values to whole ones.
         """
         shares, places = coordinates.tensor_split([len(self.columns)], -1)
         X = self.base.expand(*coordinates.shape[:-1], -1).clone()
@@ -223,7 +224,10 @@ class DesignSpace:
         return X
 
     def coordinates(self, X: Tensor) -> Tensor:
-        """Finds coordinates ``... x c`` of designs, ``... x d``."""
+        """Finds coordinates ``... x c`` of designs, ``... x d``, see the class.
+
+        Where a design has values that are not listed, it has the place of the nearest.
+        """
         low, high = self.bounds
         shares = (X[..., self.columns] - low) / (high - low)
         places = [
@@ -284,10 +288,11 @@ class DesignSpace:
         return (shares @ A.T >= self.right_sides(coordinates) - room).all(-1)
 
     def designs(self, limit: int = MAX_DESIGNS) -> Tensor | None:
-        """Lists all designs, ``N x d``; None where these are too many or no list.
+        """Lists all designs, ``N x d``; None where these are infinite or too many.
 
-        A table is listed whatever the limit. Other spaces have a list where all numbers
-        are of some values; combinations count before constraints exclude some.
+        A table is listed whatever its length. Other spaces are where every number has a
+        list or a grid of values, and at most ``limit`` combinations of values are left
+        before constraints exclude some.
         """
         if self.rows is not None:
             return self.rows
@@ -325,8 +330,9 @@ class DesignSpace:
     def draw(self, count: int, seed: int) -> Tensor:
         """Draws designs by coordinates, ``count x c``, from a Sobol sequence.
 
-        In a polytope that hardly any point of the sequence falls into, shares are
-        mixtures of its vertices: of one, or of one for each choice of listed values.
+        Where hardly any point of the sequence satisfies the constraints, shares are
+        mixtures of the vertices of a polytope. Where listed values add to constraints,
+        each choice of these has a polytope.
 
         Raises:
             FeedbackError: No design satisfies the constraints.
@@ -355,8 +361,9 @@ class DesignSpace:
         """Draws designs where trying found too few that satisfy the constraints.
 
         Each choice of listed values among the coordinates ``tried``, ``n x c``, leaves
-        a polytope of shares, a slice; where that is not empty, mixtures of its vertices
-        are drawn. The result is at least ``count x c``, or empty.
+        a polytope of shares, a slice. Mixtures of the vertices of slices that are not
+        empty are drawn, for the first `_SLICES` choices. The result is at least
+        ``count x c``, or empty.
         """
         (A, _), k = self.limits, len(self.columns)
         # Shares add at most the sum of positive coefficients.
@@ -438,10 +445,11 @@ def _tables(
     discrete_dims: Mapping[int, Sequence[float]] | None,
     fixed: Mapping[int, float],
 ) -> list[tuple[list[int], Tensor]]:
-    """Lists the columns of categories and numbers of some values, and their values.
+    """Lists the columns of each category and of each number with a list of values.
 
-    Values are ``v x c`` in the ``c`` columns: zeros and a one of a category, without
-    those that are fixed otherwise; numbers in rising order. Fixed numbers are left out.
+    With them are the values, ``v x c`` in the ``c`` columns, of the type of ``base``:
+    zeros and a one of a category, without those that ``fixed`` excludes; numbers in
+    rising order. Fixed numbers are left out.
     """
     tables = []
     for group in categorical:

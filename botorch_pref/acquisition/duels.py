@@ -201,9 +201,10 @@ _CHUNK_ELEMENTS = 2**18
 
 
 def _copeland_scores(model: Model, points: Tensor, in_answer: Tensor) -> Tensor:
-    """Computes the expected wins of each point over shown ones, ``batch_shape x n``.
+    """Computes each point's expected wins over points in an answer, as a score.
 
-    Shown ones are those ``in_answer``; the scores of others are for callers to mask.
+    Scores and ``in_answer`` are ``batch_shape x n``. Points in no answer have scores
+    too, which callers mask.
     """
     n, counted = points.shape[-2], in_answer.to(points)
     posterior = model.posterior(points)
@@ -280,8 +281,8 @@ FunctionT = TypeVar("FunctionT", bound=Any)
 def takes_points(forward: Callable[[FunctionT, Tensor], Tensor]) -> Any:
     """Wraps an acquisition function's ``forward`` to check ``X`` once, as it comes in.
 
-    Other models do not name a point that is not finite: BoTorch's `PairwiseGP` says
-    that a matrix is not positive definite.
+    BoTorch's models do not: of a point that is not finite `PairwiseGP` says that a
+    matrix is not positive definite.
     """
 
     @wraps(forward)
@@ -468,7 +469,7 @@ class DuelingAcquisition(ReferenceAcquisition):
         if len(first) == 0:
             return self.value_alone(posterior)
         values = self.duel_values(posterior, first, second)
-        # Of two new points either may be the challenger.
+        # Where it matters which of two new points is the challenger, each is once.
         if self.parts_differ and size > 1:
             both_new = (second < size).view(-1, *[1] * (values.dim() - 1))
             swapped = self.duel_values(posterior, second, first)

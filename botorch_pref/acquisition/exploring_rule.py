@@ -81,13 +81,15 @@ class DuelingEIIG(DifferenceAcquisition):
         return self.k * log_win + information
 
     def feasible_value(self, X: Tensor, log_valid: Tensor) -> Tensor:
-        r"""Values points that may fail, :math:`k \log (P \, P(win)) + P \, IG`.
+        r"""Values points that may fail, :math:`k \log (v \, P(win)) + v \, IG`.
 
-        A trial improves if it is valid and wins; a failed one answers no question.
+        A trial improves if it is valid and wins; a failed one answers no question, and
+        so brings none of the information gain :math:`IG`.
 
         Args:
             X: New points, ``batch_shape x q x d``.
-            log_valid: :math:`\log P`, that all are valid, ``batch_shape``.
+            log_valid: :math:`\log v`, of the probability :math:`v` that all are valid,
+                ``batch_shape``.
 
         Returns:
             ``batch_shape``.
@@ -453,10 +455,11 @@ class DistinctOptions(WrappedAcquisition):
 
 
 def _box_points(points: Tensor) -> Tensor:
-    """Draws points in the box of others, ``... x 32 x d``, the same ones each time.
+    """Draws points in the bounding box of observed ``points``, ``... x 32 x d``.
 
-    Where all observed ``points`` are surely worse than the reference, the improvement
-    at each of them is 0, and so would be its range without further points.
+    They are the same ones each time. Where all observed points are surely worse than
+    the reference, the improvement at each of them is 0, and so would be the range of
+    the improvement without further points.
     """
     engine = SobolEngine(points.shape[-1], scramble=True, seed=0)
     shares = engine.draw(_NUM_BOX_POINTS, dtype=torch.float64).to(points)
@@ -465,10 +468,11 @@ def _box_points(points: Tensor) -> Tensor:
 
 
 def _smallest_square(model: Model, points: Tensor) -> Tensor | None:
-    r"""Computes the smallest :math:`E[u^2]` of distinct options, ``batch_shape``.
+    r"""Computes the smallest mean square difference of distinct options.
 
-    It is :math:`(c J)^2 + \rho` of :class:`DistinctOptions`; None where the model's
-    likelihood knows no duels.
+    It is :math:`(c J)^2 + \rho` of :class:`DistinctOptions`, with the noticeable
+    difference :math:`J` and what rounding leaves, :math:`\rho`; ``batch_shape``, or
+    None where the model's likelihood knows no duels.
     """
     try:
         noticeable = noticeable_difference(model)

@@ -114,7 +114,7 @@ def points_on_lines(ends: Tensor, number: int) -> Tensor:
 
 
 def best_line(model: Model, lines: Tensor, X_ref: Tensor, recent: Tensor) -> Tensor:
-    """Finds the line of which `LineEUBO` expects most, where it moves other numbers.
+    """Finds the line that `LineEUBO` values most, of those unlike the last lines.
 
     `LineEUBO` expects much of a line on which two designs may be the best. Where people
     err it takes many stops to tell these, and nothing else would be asked about. So a

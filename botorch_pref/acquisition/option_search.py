@@ -189,7 +189,7 @@ def _without_copies(
     space: DesignSpace,
     seed: int,
 ) -> Tensor:
-    """Exchanges options that equal others of their question for designs anywhere.
+    """Exchanges options that equal others of their question for the best drawn design.
 
     Where two of them climb to the same corner of a space, the penalty on options that
     are nearly the same has no slope that would part them.
@@ -270,7 +270,8 @@ def _climbed(
     """Climbs from some starts to as many ends or fewer, ``r x size x c``.
 
     A step that gains less than ``gain`` is the last. Listed values have no slope: they
-    stay where the others climb, and then each value of each is tried.
+    stay while numbers climb. Then each is exchanged for each other of its list in the
+    best end; if that gains, the best exchanges are the next starts.
     """
     bounds = value.bounds(starts)
     for _ in range(_TURNS):
@@ -305,8 +306,8 @@ def _optimized_together(
 ) -> Tensor:
     """Climbs by numbers alone from starts, ``r x size x c``, of the same constraints.
 
-    A step that gains less than ``gain`` is the last. Arguments of the ``climb`` go
-    before these.
+    A step that gains less than ``gain`` is the last. What the ``climb`` says of
+    arguments of ``optimize_acqf`` overrides what stands here.
     """
     inequalities = value.inequalities(starts[0])
     options: dict[str, Any] = {"batch_limit": len(starts)}

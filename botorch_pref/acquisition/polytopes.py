@@ -82,7 +82,7 @@ class Frame:
 
     @classmethod
     def from_thin(cls, A: Tensor, b: Tensor, bounds: Tensor) -> Frame | None:
-        """Makes a polytope's frame; None where trying finds points, see `ROOMY`."""
+        """Makes a polytope's frame; None if it fills 1 % of the bounds or more."""
         points = draw_sobol_samples(bounds, 1024, 1, seed=0).squeeze(-2)
         share = (points @ A.T <= b).all(-1).double().mean()
         return None if share >= ROOMY else cls.from_constraints(A, b, bounds)
@@ -98,19 +98,19 @@ class Frame:
     def mixtures(self, n: int) -> Tensor:
         """Mixes vertices, ``n x d``: points all over the polytope, by one product.
 
-        They are uniform where the polytope is a simplex; of more vertices the smaller
-        ``share`` keeps them from gathering in the middle. Weights are drawn from the
-        global generator, which callers seed.
+        They are uniform where the polytope is a simplex. With more vertices, each has a
+        smaller ``concentration``, which keeps mixtures from gathering in the middle.
+        Weights are drawn from the global generator, which callers seed.
         """
-        share = (self.axes.shape[-1] + 1) / len(self.vertices)
-        even = self.vertices.new_full(self.vertices.shape[:1], share)
+        concentration = (self.axes.shape[-1] + 1) / len(self.vertices)
+        even = self.vertices.new_full(self.vertices.shape[:1], concentration)
         return torch.distributions.Dirichlet(even).sample((n,)) @ self.vertices
 
     def spread(self, n: int, seed: int) -> Tensor:
         """Draws uniform points of the polytope, ``n x d``, by BoTorch's random walk.
 
-        Questions that are spread over a space show them. `mixtures` cost less, and are
-        not uniform.
+        Questions spread over a space need them uniform; `mixtures` are not, and cost
+        less.
         """
         num_axes = self.axes.shape[-1]
         if num_axes == 0:

@@ -99,7 +99,8 @@ class DuelingEUBO(DifferenceAcquisition):
     ) -> Tensor:
         """Computes the expected utility of the better option of each duel.
 
-        With a reference it is taken less that of the reference: see base class.
+        It is the mean of the second option (the level), and the expected improvement of
+        the first on it (the gain). A reference's mean is subtracted.
         """
         mean = posterior.mean.squeeze(-1)  # type: ignore[attr-defined]
         level = mean[..., second]

@@ -210,6 +210,7 @@ class ChanceConstrained(_ValidityAcquisition):
         value = self.acquisition(X)
         # value + sqrt(1 + value^2), without cancellation where value is negative.
         worth = torch.asinh(value).exp()
-        # From 0 at the level to 1 at three tenths of the way to log P = 0.
+        # So that nothing jumps at the level: from 0 there to 1 at three tenths of the
+        # way to log P = 0.
         rise = (margin / (_SLOPE * -math.log(self.level))).clamp(0.0, 1.0)
         return torch.where(margin >= 0, worth * rise * (2 - rise), margin)
