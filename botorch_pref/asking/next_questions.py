@@ -207,8 +207,8 @@ def next_question(
 
     Close duels do not tell a person from a coin. So while a model of duels that learns
     how often she lapses explains them hardly better than a coin does, every second one
-    is of designs that were shown, and its answer is foreseen (`reliability_check`).
-    There is none where ``best`` or ``beside`` says what to show.
+    is of designs that were shown, and its answer is foreseen (`reliability_check`); but
+    never where ``best`` or ``beside`` says what to show.
 
     The goal "understand" asks what each parameter does, by the answer that says most
     about utilities (`DuelingBALD`): of two new points, or of the best design and a
@@ -459,14 +459,14 @@ def _spread_question(request: _Request) -> Question:
 def best_design(model: Model, space: DesignSpace, seed: int) -> Tensor:
     """Finds the best design so far of a space, ``1 x d``; see `next_question`.
 
-    It is the incumbent, if that is in the space; else of observed points, once what
-    does not vary is set, or if none of these is a design, of others, the one of the
-    largest posterior mean.
+    It is the incumbent, if that is in the space. Else it has the largest posterior mean
+    of observed points that are in the space once columns that do not vary are set; or,
+    where there are none, of the rows of the table or of 256 drawn designs.
 
     Args:
         model: Any BoTorch model with training inputs.
         space: The designs that it may be.
-        seed: Of the designs that are tried where no observed one can be moved there.
+        seed: Of the drawn designs.
     """
     best = incumbent(model)
     if bool(space.allows(best)):
@@ -527,7 +527,7 @@ def _chosen_question(request: _Request, model: Model) -> Question:
         # where values are utilities.
         failure = float(mean_at(model, best)) if of_new else 0.0
         value = FeasibilityWeighted(value, request.feasibility_model, failure)
-    # Answers say little where all is flat, and joint options there would be the same.
+    # Where the utility is flat, joint options would be the same: distance parts them.
     acquisition = _apart(value, space, by_model=rule is not DuelingJointKG)
     pending = _pending_options(of_new, model, best, request.open_questions)
     while len(options) < size:
