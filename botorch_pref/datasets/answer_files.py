@@ -154,7 +154,10 @@ class _FurtherColumns:
     def read(
         self, table: CsvTable, reading: Reading
     ) -> tuple[Answers | Ratings, dict[str, list[Any]]]:
-        """Reads rows and further columns together, so that one error has all faults.
+        """Reads rows and further columns.
+
+        One error has the faults of rows, counts and groups; who was at home and
+        controls need the answers, and are read after them.
 
         Args:
             table: Without silent rows.
@@ -197,9 +200,10 @@ class _FurtherColumns:
 
 
 def _with_names(table: CsvTable, names: Sequence[str]) -> CsvTable:
-    """Returns a table with the names of columns that a user gives: names or numbers.
+    """Returns a table whose columns are named as a user names them.
 
-    Where they are numbers, the first line is a row and not a header.
+    Where those names are numbers that the header lacks, or ``line`` for the numbers of
+    lines, columns are numbered from 1, and the first line is a row and not a header.
 
     Args:
         table: The rows, below a line that may be one of them.
@@ -408,14 +412,14 @@ def _read_counts(table: CsvTable, column: str) -> list[int]:
     """Reads how often each row's answer was given; once where a cell is empty."""
     cells = table.cells(column)
     numbers = {cell: number_of(cell.replace(",", ".")) for cell in {*cells}}
-    share = {cell for cell, n in numbers.items() if n is not None and 0 < n < 1}
+    fractions = {cell for cell, n in numbers.items() if n is not None and 0 < n < 1}
     message = "is no number of answers: count whole ones"
     table.refuse(
         column,
         (
             (row, f"{cell!r} {message}{STRENGTHS}")
             for row, cell in enumerate(cells)
-            if cell in share
+            if cell in fractions
         ),
     )
     counts = table.integers(column, 1, MOST_COUNTED, empty=1)

@@ -34,7 +34,7 @@ class Control:
 
     @property
     def formula(self) -> str:
-        """Words for the difference, by its columns, in a note to the user."""
+        """Words for `differences` in a note to the user, by columns or their sums."""
         if len(self.parts) == 1:
             return "how much more the first item of a row has"
         if len(self.columns) == 2:
@@ -46,10 +46,10 @@ class Control:
     def differences(self, table: CsvTable) -> list[float]:
         """Returns how much more the first item of each row has than the second.
 
-        A column of differences has it. Of two columns it is their relative difference,
-        from -1 to 1, as in the style control of Chatbot Arena (Li, Angelopoulos and
-        Chiang 2024): a hundred words more are much beside fifty, and little beside a
-        thousand. Two zeros are equal.
+        One column has it already. Of two columns it is their relative difference, from
+        -1 to 1, as in the style control of Chatbot Arena (Li, Angelopoulos and Chiang
+        2024): a hundred words more are much beside fifty, and little beside a thousand.
+        Two zeros are equal.
 
         Raises:
             TableFaults: A cell has no number, or one of two columns a negative one.

@@ -221,11 +221,12 @@ def distinct_items(features: Tensor) -> tuple[Tensor, Tensor]:
 def assign_folds(
     data: ComparisonData | FeedbackData[Any], num_folds: int, generator: Generator
 ) -> Tensor:
-    """Gives the fold of each answer, `m` numbers from 0, of folds of about equal size.
+    """Gives the fold of each answer, `m` numbers from 0.
 
-    Where raters are known, all answers of one rater fall in one fold. A rater's answers
-    resemble each other, so that folds by answer would test on people already met; these
-    folds ask how well the answers of a new person are predicted.
+    Where raters are known, all answers of one rater fall in one fold, and folds differ
+    by at most one rater; else by at most one answer. A rater's answers resemble each
+    other, so that folds by answer would test on people already met; these folds ask how
+    well the answers of a new person are predicted.
 
     Args:
         data: The answers.

@@ -86,11 +86,11 @@ def _verdicts(
 
 
 def rated_targets(table: CsvTable, named: NamedColumns) -> Reading | None:
-    """Recognises an evaluator's scores of all targets, each question being a rater.
+    """Recognises an evaluator's scores of all targets, which are the items.
 
-    A target is the item that is rated. Of several evaluators, ``named.rating`` chooses
-    one by the name of any column of its scores. None leaves the table to the next
-    layout.
+    Each row has a question, which counts as a rater, for some are harder. Of several
+    evaluators, ``named.rating`` chooses one by the name of any column of its scores.
+    None leaves the table to the next layout.
     """
     by_evaluator = _scores(table)
     if named.rating is not None:
@@ -163,4 +163,5 @@ def _values(table: CsvTable, column: str) -> list[float | None]:
     if any(score is not None for score in scores):
         return scores
     # `_scores` has seen that there is such a column beside that of the score.
-    return [PASSED.get(cell) for cell in table.cells(f"{column[:-5]}passed")]
+    passed = column.removesuffix("score") + "passed"
+    return [PASSED.get(cell) for cell in table.cells(passed)]

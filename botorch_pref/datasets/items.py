@@ -90,7 +90,7 @@ class ItemTable:
             raise FeedbackError("An item has no id; give each row of the index one.")
         names = tuple(map(trimmed, items.index.tolist()))
         if not items.shape[1]:
-            # Of ids as 1 and "1" the names look alike.
+            # Not by `category_features`, which refuses the ids 1 and "1" in one table.
             ids = torch.eye(len(names), dtype=torch.float64)
             return cls(names, ids, tuple(map(str, names)))
         features: dict[str, list[float]] = {}
@@ -566,11 +566,11 @@ def _features(column: Series[Any]) -> dict[str, list[float]]:
 
 
 def as_read(name: Hashable) -> str:
-    """Returns a name as it looks, for messages on names that differ in nothing else.
+    """Returns a name without what readers overlook: equal for names that look alike.
 
-    It shows no capitals, no invisible characters, single spaces alone, and letters in
-    one coding. A whole number loses its leading zeros and a decimal part of zeros:
-    pandas writes 25 as 25.0 where its column has gaps.
+    They overlook capitals, invisible characters, repeated spaces and the coding of
+    letters. A whole number loses its leading zeros and a decimal part of zeros: pandas
+    writes 25 as 25.0 where its column has gaps.
     """
     text = normalize("NFKC", str(name)).casefold()
     # Controls, and formats: copies from web pages have spaces without a width.
@@ -585,7 +585,7 @@ def as_read(name: Hashable) -> str:
 
 
 def names_alike(names: Iterable[Hashable]) -> list[list[Hashable]]:
-    """Returns groups of names that only look different, see `as_read`."""
+    """Returns groups of names that look alike, see `as_read`."""
     alike: dict[str, list[Hashable]] = {}
     for name in names:
         alike.setdefault(as_read(name), []).append(name)

@@ -326,8 +326,10 @@ def side_columns(
 ) -> Iterator[tuple[tuple[str, ...], str, str, tuple[str, str]]]:
     """Yields pairs of columns that differ by a side, as ``name_a`` and ``name_b``.
 
-    Each comes as the other words of the names, the two columns, and the side.
+    Each comes as the words that both names have, the two columns, and the side: the
+    word of the first column and that of the second.
     """
+    # Reversed: of columns with the same words, the first one counts.
     bare = {words_of(name): name for name in reversed(header) if name}
     for name in header:
         parts = words_of(name)
@@ -348,8 +350,9 @@ def item_columns(
     candidates, of_items = [], (*ITEM_WORDS, *TEXT_WORDS)
     for words, first, second, side in side_columns(table.header, sides):
         if {*words} <= {*of_items} and (words or side not in UNSURE_SIDES):
-            likeliness = [of_items.index(word) for word in words] or [-1]
-            candidates.append((max(likeliness), first, second, side))
+            # Columns without other words are the likeliest.
+            place = max(map(of_items.index, words), default=-1)
+            candidates.append((place, first, second, side))
     # The first of those that are as likely.
     return min(candidates, key=lambda c: c[0])[1:] if candidates else None
 

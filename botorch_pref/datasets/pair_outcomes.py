@@ -51,9 +51,10 @@ class Pair:
     side: tuple[str, str] = FIRST, SECOND
 
     def names(self, place: int) -> set[str]:
-        """Returns what a cell may call one of the two items, in lower case.
+        """Returns what a cell may call the item at a ``place``, 0 or 1, in lower case.
 
-        It is the column or the side of the item, whose ``place`` is 0 or 1.
+        It is the item's column or side, a or first, b or second; but beside home or
+        blue, where a is away and b is blue, their letters in `_SHORT`.
         """
         column, word = (self.first, self.second)[place], self.side[place]
         names = {column.casefold(), word, " ".join(words_of(column))}

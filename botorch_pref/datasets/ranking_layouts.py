@@ -116,12 +116,13 @@ def ranks_of_sessions(table: CsvTable, named: NamedColumns) -> Reading | None:
     def rankings(table: CsvTable) -> Rankings:
         """Yields the ranking of each session, of its rows with an item and a rank."""
         names, rows_of = table.cells(item), dict[tuple[str, ...], list[int]]()
-        ranks = _placed(table, order).numbers(order)
+        numbers = enumerate(_placed(table, order).numbers(order))
+        ranks = {row: n for row, n in numbers if names[row] and n is not None}
         for row, key in enumerate(zip(*map(table.cells, sessions), strict=True)):
-            if names[row] and ranks[row] is not None:
+            if row in ranks:
                 rows_of.setdefault(key, []).append(row)
         for rows in rows_of.values():
-            ranked = [(ranks[row] or 0.0, names[row]) for row in rows]
+            ranked = [(ranks[row], names[row]) for row in rows]
             yield rows, _places(table, item, rows[-1], ranked)
 
     description = f"{order} of each {item}, by {', '.join(sessions)}"
@@ -141,7 +142,10 @@ def _rank_column(table: CsvTable) -> str | None:
 
 
 def _item_columns(table: CsvTable, used: Sequence[str | None]) -> list[str]:
-    """Returns columns that may name items, the likeliest first."""
+    """Returns columns that may name items, the likeliest first.
+
+    Of an item is an ``id`` at the end of a name, as in ``driver_id``, not elsewhere.
+    """
     return [
         n
         for n in dict.fromkeys(columns_with(table.header, ITEM_WORDS))
@@ -188,7 +192,7 @@ def ranks_of_judges(table: CsvTable, named: NamedColumns) -> Reading | None:
         names, columns = table.cells(items[0]), [table.numbers(j) for j in judges]
         for rows in session_rows(table):
             for ranks in columns:
-                ranked = sorted((ranks[row] or 0.0, row) for row in rows if ranks[row])
+                ranked = sorted((rank, row) for row in rows if (rank := ranks[row]))
                 yield [row for _, row in ranked], [[names[row]] for _, row in ranked]
 
     # A session has three or more different items; the ranks of a judge are 1, 2, ...

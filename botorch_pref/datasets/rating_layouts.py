@@ -132,7 +132,7 @@ def wide_ratings(table: CsvTable, named: NamedColumns) -> Reading | None:
 def _sessions(
     table: CsvTable, named: NamedColumns, used: Sequence[str]
 ) -> tuple[str, ...]:
-    """Finds the columns that together name a rater, or a session with habits.
+    """Finds the columns that together name a rater, or a session that may be strict.
 
     Args:
         table: The rows.
@@ -145,7 +145,7 @@ def _sessions(
     columns = tuple(n for n in names if n not in used and any(table.cells(n)))
     if any({*words_of(name)} & {*PERSON_WORDS} for name in columns):
         return columns
-    # Where each item is in one session, strict people cannot be told from bad items.
+    # Where each item is in one session, strict ones cannot be told from bad items.
     items = table.cells(used[-1])
     pairs = {*zip(items, *map(table.cells, columns), strict=True)}
     return columns if len(pairs) > len({*items}) else ()

@@ -61,7 +61,8 @@ def best_and_worst(table: CsvTable, named: NamedColumns) -> Reading | None:
     includes_best = any(cell.item in cell.options for cell in cells)
     by_place = _are_places(table, cells, may_be_rest=not includes_best)
     named_by_number = any(number_of(i) is not None for c in cells for i in c.options)
-    # In files with the rest of a set, only numbers beside names in words can be wrong.
+    # An item need not be in the rest of its set; but a number beside names in words is
+    # a place, which the set must have.
     if includes_best or not named_by_number:
         of_sets = [c for c in cells if includes_best or number_of(c.item) is not None]
         _check_items(table, of_sets, by_place=by_place)

@@ -99,8 +99,8 @@ def separator_of(text: str) -> str:
     """Finds what stands between the cells of a CSV file: a comma, a semicolon or a tab.
 
     It is the one that the header has most often outside of quotes. Where decimals have
-    commas, spreadsheets save semicolons. A first line ``sep=;``, by which Excel says
-    it, counts as it is.
+    commas, spreadsheets save semicolons. A first line ``sep=;``, as Excel writes it,
+    has the last word.
     """
     if named := SEPARATOR_LINE.match(text):
         return named[1]
@@ -434,7 +434,7 @@ class CsvTable:
     def is_numeric(self, column: str) -> bool:
         """Tells whether a column has nothing but numbers and gaps, and some number.
 
-        Of two columns of one name none has: which is meant the name does not say.
+        Two columns of one name are not, as it does not say which of them is meant.
         """
         if len(self._places[column]) > 1:
             return False
