@@ -81,7 +81,7 @@ def bend_nodes(
     ratio = (width / deviation).clamp_min(_NARROWEST)
     # From the bend to the mean, in deviations; so (u - c) / tau is t plus this.
     distance = (mean - centre) / deviation
-    # Ends in t: nine deviations, and a little beyond the bend.
+    # Ends in t: nine deviations off, or four beyond a bend that is farther out.
     low = (-_BEYOND - distance).clamp(-_REACH, -_HALF_WIDTH)
     high = (_BEYOND - distance).clamp(_HALF_WIDTH, _REACH)
     # Where the bend is wide its coordinate is not needed, and would lose digits.
@@ -112,16 +112,16 @@ def moving_nodes(
 ) -> tuple[Tensor, Tensor]:
     """Returns distances of nodes from the mean, and log weights, ``num_nodes x shape``.
 
-    Arguments as in :func:`bend_nodes`, with positive variances; nodes are placed as for
-    a Gaussian ``about`` another point where one is given. They are constants and the
-    Gaussian moves over them, so that the function needs no derivative.
+    Arguments as in :func:`bend_nodes`, with positive variances. Nodes are placed about
+    the mean, or ``about`` another point. They are constants: derivatives in mean and
+    variance are those of the weights, and the integrand is not differentiated.
     """
     node_centre, deviation = mean.detach(), variance.detach().sqrt()
     node_centre = node_centre if about is None else about
     nodes, log_weights = bend_nodes(
         node_centre, deviation.square(), centre, width, step
     )
-    # Not subtracted from the nodes, since a small distance would be lost in rounding.
+    # Not a rounded place less the mean, from which a small distance is lost.
     offset = deviation * nodes + (node_centre - mean)
     moved = -0.5 * (offset.square() / variance - nodes.square())
     return offset, log_weights + moved - 0.5 * (variance / deviation.square()).log()
@@ -256,7 +256,7 @@ def _about_peaks(
         variance: Tensor,
         places: Tensor,
     ) -> TiltedMoments:
-        """Integrates what was missed by more nodes, or about the bends."""
+        """Integrates missed rows by more nodes, after the last by `bent_integral`."""
         missed_peak = Peak(*(part[..., places] for part in peak))
         if len(counts) == 1:
             function = of_missed(None)
@@ -265,10 +265,10 @@ def _about_peaks(
             )
         with torch.no_grad():
             ratio, first = moments.ratio[..., places], moments.first[..., places]
-            narrow = width[..., places]
-            # Moments that are about right say better where the product is.
-            wide = torch.where(ratio > 0, (ratio * variance).sqrt(), narrow)
-        product = (first * variance).detach(), wide
+            # Even moments that missed say better where the product is.
+            width_before, deviation = width[..., places], (ratio * variance).sqrt()
+            product_width = torch.where(ratio > 0, deviation, width_before)
+        product = (first * variance).detach(), product_width
         return _about_peaks(of_missed, mean, variance, missed_peak, product, counts[1:])
 
     return completed(moments, missed, of_rows, mean, variance, rule)
@@ -364,7 +364,7 @@ def _near_product(
     variance: Tensor,
     centre: Tensor,
 ) -> Tensor:
-    """Returns the places about which `bent_integral` puts its nodes at first.
+    """Returns the places about which `bent_integral` puts its nodes.
 
     These are the means; where a bend is more than a hundred deviations from the mean,
     the place between mean and bend at which the product with the Gaussian is largest,
@@ -391,8 +391,8 @@ def _near_product(
 def _kepler(x: Tensor, a: Tensor) -> Tensor:
     """Solves ``a sinh y + y = x`` for ``y``, with positive ``a``.
 
-    Newton's steps fall from an upper bound to the solution, as the left side is convex
-    for positive ``x``, whose signs are put back in the end.
+    It is solved for ``|x|``, where the left side is convex, so that Newton's steps fall
+    from an upper bound to the solution; ``y`` has the sign of ``x``.
     """
     size = x.abs()
     y = size.minimum(torch.asinh(size / a))

@@ -593,7 +593,7 @@ def _shortest_window(means: Tensor, level: float) -> tuple[Tensor, Tensor]:
 def systematic_sample(weights: Tensor, count: int, offset: Tensor) -> Tensor:
     """Draws components by systematic resampling (Kitagawa 1996).
 
-    Each comes up as often as its weight says, rounded up or down.
+    Each comes up ``count`` times its weight, rounded up or down.
 
     Args:
         weights: ``batch_shape x n``, which sum to 1.

@@ -33,11 +33,11 @@ def _hazard_value(x: Tensor) -> Tensor:
 def _log_ndtr_and_hazard_value(x: Tensor) -> tuple[Tensor, Tensor]:
     """Computes ``log Phi(x)`` and the hazard ``phi(x) / Phi(x)``, to all digits.
 
-    For values alone: their gradients would be lost in overflows.
+    Gradients through it would overflow: :func:`with_slope` gives these.
     """
     t = _SQRT_HALF * x
     scaled = torch.special.erfcx(-t)
-    # Phi = exp(-x^2 / 2) erfcx(-x / sqrt 2) / 2, where its complement has no digits.
+    # Phi = exp(-x^2 / 2) erfcx(-x / sqrt 2) / 2 where x is negative, else 1 - Phi(-x).
     log_tail = scaled.mul(0.5).log_().addcmul_(t, t, value=-1.0)
     log_body = torch.erfc(t).mul_(-0.5).log1p_()
     return torch.where(x > 0, log_body, log_tail), _SQRT_2_OVER_PI / scaled
@@ -108,8 +108,8 @@ def _excess(x: Tensor, h: Tensor) -> Tensor:
 def log_ndtr_derivatives(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     r"""Computes :math:`\log \Phi` and its first three derivatives.
 
-    With :math:`e = x + h` these are :math:`h`, :math:`-h e`, in (-1, 0), and
-    :math:`h (e^2 + h e - 1)`.
+    With the hazard :math:`h = \phi / \Phi` and :math:`e = x + h` these are :math:`h`,
+    :math:`-h e`, in (-1, 0), and :math:`h (e^2 + h e - 1)`.
     """
     if x.requires_grad:
         value, h = log_ndtr(x), hazard(x)
@@ -127,7 +127,7 @@ _NUMPY_SIZE = 1024
 
 
 def _numpy_derivatives(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Computes `log_ndtr_derivatives` in NumPy, by the same formulas."""
+    """Computes `log_ndtr_derivatives` in NumPy, which is faster for few numbers."""
     points = x.numpy()
     with np.errstate(all="ignore"):
         t = _SQRT_HALF * points

@@ -35,8 +35,8 @@ _FARTHEST_PEAK = 2.5
 def _nodes() -> tuple[Tensor, Tensor]:
     """Places nodes of Gauss and Legendre between -8.5 and 8.5, with their log weights.
 
-    They are on panels of equal length. Beyond these the powers of the normal
-    distribution function do not change.
+    They are on eight panels of equal length. Beyond, the powers of the normal
+    distribution function are 0 or 1 to rounding.
     """
     half = _END / _PANELS
     centres = torch.arange(1 - _PANELS, _PANELS, 2).double() * half
@@ -64,7 +64,7 @@ class NormalPowers:
         won, lost = key % base, key // base
         powers = won * log_ndtr(self._nodes) + lost * log_ndtr(-self._nodes)
         self._logs = powers + log_weights.unsqueeze(-1)
-        # On which side the powers end at 1: there is none after wins and losses.
+        # The side towards which powers go to 1, of rows with wins or losses alone.
         self._side = torch.where(self.wins > 0, 1.0, -1.0)
         self._one_sided = (self.wins == 0) | (self.losses == 0)
 

@@ -521,7 +521,7 @@ def _panel_nodes(
 
     Over a panel of length :math:`\ell` the slope of the log integrand changes by
     :math:`\delta`, and the integrand is as smooth as a Gaussian over
-    :math:`\sqrt{\delta \ell}` deviations. Ends of panels are moved until that is even.
+    :math:`\sqrt{\delta \ell}` deviations. Three rounds make panels more even in that.
     """
     unit = torch.linspace(0, 1, _GRID_POINTS, dtype=mean.dtype, device=mean.device)
     unit = unit.view(-1, *[1] * mean.dim())
