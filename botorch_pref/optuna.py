@@ -196,10 +196,10 @@ class _Answers:
         out = {worse for _, worse in pairs} | {trial.number for trial in unfit}
         waiting = TrialState.COMPLETE, TrialState.RUNNING
         return _Answers(
-            [trials[number] for number in numbers],
-            [(place[better], place[worse]) for better, worse in pairs],
-            [t for t in trials if t.state in waiting and t.number not in out],
-            unfit,
+            compared=[trials[number] for number in numbers],
+            pairs=[(place[better], place[worse]) for better, worse in pairs],
+            shown=[t for t in trials if t.state in waiting and t.number not in out],
+            unfit=unfit,
         )
 
     @cached_property
@@ -311,7 +311,7 @@ def _coordinate(distribution: Any, value: Any) -> float:
 
 
 def _value(distribution: Any, coordinate: float) -> Any:
-    """Returns the value that is nearest to a coordinate, as of `_coordinate`."""
+    """Returns the value whose `_coordinate` is the nearest to a given one."""
     if isinstance(distribution, CategoricalDistribution):
         return distribution.to_external_repr(round(coordinate))
     low, high = float(distribution.low), float(distribution.high)
@@ -324,7 +324,10 @@ def _value(distribution: Any, coordinate: float) -> Any:
 
 
 def _shares(distribution: Any) -> list[float]:
-    """Lists the shares of whole numbers and steps, if few enough; none of others."""
+    """Lists the shares of a range at which whole numbers or steps lie, 0 to 1.
+
+    The list is empty where there are more than `_MOST_LISTED`, and for other values.
+    """
     if isinstance(distribution, CategoricalDistribution) or distribution.step is None:
         return []
     number = round((distribution.high - distribution.low) / distribution.step)
@@ -367,7 +370,10 @@ def _validity(answers: _Answers, space: _Space) -> EPPreferenceGP | None:
 def _next_point(
     answers: _Answers, space: _Space, trial: FrozenTrial, seed: int
 ) -> Tensor:
-    """Chooses the columns, ``d``, of the trial to show beside those that are shown."""
+    """Chooses the point, ``d``, of a trial to show beside those that are shown.
+
+    Where none is shown, it is to meet the best one.
+    """
     model, designs = _utility(answers, space), space.designs
     # The trial itself runs already, and is none of those beside it.
     others = [t for t in space.having_all(answers.shown) if t.number != trial.number]

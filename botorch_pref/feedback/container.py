@@ -437,12 +437,11 @@ class Feedback(ABC):
         )
 
     def _joined(self, name: str, first: Any, second: Any) -> Any:
-        """Joins a field of two blocks, answers behind each other.
+        """Joins a field of two blocks, the answers of the second behind the first's.
 
-        A block without ties, say, lacks their fields: those of the other are all then.
-        Of counts and covariates that only one block had, `followed_by` has made those
-        of the other. What is no tensor, as the number of levels, has to be the same in
-        both.
+        A field that one block lacks, such as the ties, is the other block's. Where only
+        one had counts or covariates, `followed_by` has added the other's before. What
+        is no tensor, such as the number of levels, has to be the same in both.
         """
         if first is None or second is None:
             return second if first is None else first
@@ -475,7 +474,7 @@ class Options(NamedTuple):
 
 
 def _with_equal_covariates(first: Feedback, second: Feedback) -> tuple[Feedback, ...]:
-    """Gives a block without covariates those of the other block, all 0.
+    """Adds covariates of 0 to a block without any, as many as the other block has.
 
     Raises:
         FeedbackError: Both blocks have covariates, and not the same number of them.
@@ -504,10 +503,10 @@ class AnswerFold(NamedTuple):
 def answer_folds(
     blocks: Sequence[Feedback], num_folds: int, generator: Generator
 ) -> Iterator[AnswerFold]:
-    """Yields folds of about equal size, to which answers are dealt out at random.
+    """Yields folds of answers, dealt out at random; sizes differ by one at most.
 
-    An answer with a count stays whole. A block is left out of a side of a fold, for
-    training or for testing, in which it has no answer.
+    An answer with a count stays whole, as one. Each side of a fold, for training
+    and for testing, lists only the blocks that have answers there.
     """
     sizes = [block.num_rows for block in blocks]
     check_num_folds(num_folds, sum(sizes), "answers")
@@ -540,9 +539,9 @@ def concatenated(first: Tensor, second: Tensor, along: int) -> Tensor:
     Indices of shorter sets end in -1 then, and covariates in 0.
 
     Args:
-        first: One entry an answer, several, or several rows.
+        first: A number, a row or a matrix for each answer.
         second: The same of other answers.
-        along: The dimension of the answers: -1, -2 or -3, see `Feedback.answer_dim`.
+        along: The dimension of the answers accordingly, -1, -2 or -3.
     """
     if along == -3:
         widest = max(first.shape[-2], second.shape[-2])
@@ -587,11 +586,11 @@ def check_index_tensor(name: str, value: object, width: int | None) -> Tensor:
 
     Args:
         name: The field in messages, for example ``Comparisons.pairs``.
-        value: ``batch_shape x m x width`` integers.
-        width: How many indices an answer has, or None for a vector of indices.
+        value: ``batch_shape x m x width`` integers, or ``batch_shape x m``.
+        width: How many indices an answer has; None for the latter shape.
 
     Raises:
-        FeedbackError: It is something else.
+        FeedbackError: The value is something else.
     """
     if isinstance(value, Tensor):
         value = _with_columns(value, width is not None)
@@ -606,10 +605,11 @@ def check_index_tensor(name: str, value: object, width: int | None) -> Tensor:
 
 
 def _with_columns(indices: Tensor, wide: bool) -> Tensor:
-    """Makes a tensor without entries one of no rows of indices, of type ``long``.
+    """Turns a tensor without entries into zero rows of indices, of type ``long``.
 
-    ``torch.tensor([])`` is of floats and has no columns: where rows should be ``wide``,
-    it becomes ``0 x 2``. A tensor with entries, or with rows, stays as it is.
+    ``torch.tensor([])`` is of floats and has no columns: where answers have several
+    indices (``wide``), it becomes ``0 x 2``. A tensor with entries, or with rows, stays
+    as it is.
     """
     dim = -2 if wide else -1
     if indices.numel() or (indices.dim() >= -dim and indices.shape[dim]):
@@ -637,7 +637,7 @@ def check_distinct(name: str, pairs: Tensor) -> None:
 
 
 def integer_tensor(name: str, value: object, shape: str, meaning: str) -> Tensor:
-    """Checks a field of integers and makes it ``long``; shapes are without a batch."""
+    """Checks a field of integers and makes it ``long``; ``shape`` omits the batch."""
     if not isinstance(value, Tensor):
         raise FeedbackError(
             f"{name} must be a tensor of integers of shape batch_shape x {shape}, got "

@@ -66,7 +66,7 @@ class Comparisons(Feedback):
     covariates: Tensor | None = None
 
     def __post_init__(self) -> None:
-        """Takes an empty field beside the other one for None, then checks all."""
+        """Makes empty pairs beside ties, or ties beside pairs, None, then checks all."""
         for name, count, partner in (
             ("ties", "tie_counts", "pairs"),
             ("pairs", "pair_counts", "ties"),
@@ -348,8 +348,8 @@ class Rankings(Feedback):
 def rankings_with_ties(items: Tensor, ranks: Tensor) -> tuple[Feedback, ...]:
     r"""Translates rankings in which items may share places to answers of models.
 
-    A ranking without shared places is one of `Rankings`. Where only the last place is
-    shared, the first few items were placed: each is the best of itself and all items
+    A ranking without shared places is one of `Rankings`. Where only the last of
+    several places is shared, each item ahead of it is the best of itself and all items
     behind it, one of `Choices`. In other rankings each place is compared twice with the
     next one, by different items as far as a place has two, or once where both places
     have one item. The items of a place tie, each with the next and the last with the
@@ -366,7 +366,7 @@ def rankings_with_ties(items: Tensor, ranks: Tensor) -> tuple[Feedback, ...]:
         Rankings, choices and comparisons, as far as there are any.
 
     Raises:
-        FeedbackError: Items that are no rankings, or ranks that are NaN or too few.
+        FeedbackError: Items that are no rankings, or ranks of another shape or NaN.
     """
     _check_padded_sets("items", items, "ranking")
     shapes = [tuple(table.shape) for table in (items, ranks)]
@@ -436,7 +436,8 @@ def _with_shared_places(
         ends = items[rows, columns], items[rows, partner_column[rows, columns]]
         return torch.stack(ends, dim=-1)
 
-    # Neighbouring places are compared twice, or once where both have one item.
+    # Neighbouring places are compared twice, or once where both have one item: the
+    # first two items of a place lose one each, a single one to the first two before it.
     compared = is_item & (before > 0) & ~first_few.unsqueeze(-1) & (number < 2)
     previous = start - before
     lost = [
