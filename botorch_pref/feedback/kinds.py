@@ -66,7 +66,7 @@ class Comparisons(Feedback):
     covariates: Tensor | None = None
 
     def __post_init__(self) -> None:
-        """Makes empty pairs beside ties, or ties beside pairs, None, then checks all."""
+        """Sets empty pairs beside ties to None, and ties beside pairs, then checks."""
         for name, count, partner in (
             ("ties", "tie_counts", "pairs"),
             ("pairs", "pair_counts", "ties"),

@@ -190,7 +190,7 @@ def noticeable_difference(model: Model) -> Tensor:
 
 @torch.no_grad()
 def item_noise(model: Model) -> Tensor:
-    """Returns the noise variance of one option, which half of a duel's noise is.
+    """Returns the noise variance of one option, half of that of a duel.
 
     Draws of utilities with this noise tell which option a person would name. It is 0 if
     the likelihood knows no duels, and is a copy: a later fit does not change it.
@@ -412,6 +412,7 @@ class AnswerLikelihoods(ModuleDict):
             num_covariates: The weights of covariates, the columns of rows behind those
                 of the points.
         """
+        # How many points rows are about, and the one of them of each datapoint.
         count, place = data.datapoints.shape[-2], data.first_copies
         if distinct is not None:
             count, place = len(distinct.first), distinct.inverse
@@ -422,7 +423,7 @@ class AnswerLikelihoods(ModuleDict):
             takes_counts = likelihood.explains[kind].takes_counts
             if answers.source.covariates is None:
                 # Likelihoods may have parameters of each datapoint: factors are made
-                # about all of them, and see the distinct ones then.
+                # about all of them, then written about the distinct ones.
                 block = answers.block if takes_counts else answers.repeated
                 block_factors = _factors(likelihood, block, data.datapoints.shape[-2])
                 if distinct is not None:
@@ -433,8 +434,8 @@ class AnswerLikelihoods(ModuleDict):
                     block_factors.rows, num_points=count + num_covariates
                 )
             else:
-                # Equal points with other covariates are other options, so that factors
-                # are made about options, which then see points and weights.
+                # Equal points with different covariates are different options: factors
+                # are made about options, then written about points and weights.
                 options = answers.options if takes_counts else answers.repeated_options
                 points = options.points
                 option_likelihood = likelihood._of_options(points)

@@ -316,12 +316,12 @@ class CrowdPreferenceGP(EPPreferenceGP):
         return _TasteMoments(mean, covar, shared, influence)
 
     def group_moments(self, X: Tensor, raters: Tensor, weights: Tensor) -> Moments:
-        """Computes moments of weighted sums of the utilities of some raters, of groups.
+        """Computes moments of the utility of a group, a weighted sum over raters.
 
-        As the base class does, but without the covariance of the utilities of all of
-        them: what all share is summed by the weights, and tastes of different raters
-        are independent, so that theirs are added one by one. Columns of a rater before
-        the number, here a context, belong to the item.
+        As the base class does, but without a covariance of the utilities of all raters:
+        what all share is summed by the weights, and tastes of different raters are
+        independent, so that their moments are added one by one. Columns of a rater
+        before the number, here a context, belong to the item.
 
         Args:
             X: ``batch_shape x q x d`` stimuli.
@@ -455,7 +455,8 @@ def _tastes(
     The precision of a rater's rows is ``P = (N + T^-1)^-1``, with the covariance ``N``
     of the block of ``noise`` and the diagonal site precisions ``T``; computed as ``(I +
     T N)^-1 T``, for sites may be 0, as those of padding are. The ``forces`` of all rows
-    of the data are ``m x 1``. Results have the dtype of ``like``.
+    of the data, ``m x 1``, turn covariances with rows into means. Results have the
+    dtype of ``like``.
     """
     tau = noise.take(factor.tau.unsqueeze(-1))
     inner = plus_identity(tau * noise.covariance)
@@ -523,7 +524,7 @@ def _bucket_widths(count: Tensor) -> Tensor:
     for size in count.unique().flip(0).tolist():
         # The next bucket begins where padding would be more than a fifth of a block,
         # unless the present one is at most `_LEAST_WIDTH` wide.
-        if not widths or size < _SHARE * widths[-1] > _SHARE * _LEAST_WIDTH:
+        if not widths or (widths[-1] > _LEAST_WIDTH and size < _SHARE * widths[-1]):
             widths.append(size)
     return count.new_tensor(widths[::-1])
 
@@ -548,10 +549,10 @@ def _raters_of_rows(rows: SparseDesign, crowd: _Crowd) -> Tensor:
 
 
 def _within_blocks(noise: NoiseBlocks, blocks: Tensor) -> Tensor:
-    """Moves the covariances of rows of one answer into blocks of raters, ``R x M x M``.
+    """Moves the noise that rows of one answer share into blocks, ``R x M x M``.
 
-    The rows of each block are ``blocks``, ``R x M``, of one bucket of raters: noise of
-    rows outside of these is left out.
+    ``blocks`` has the rows of each rater of one bucket, ``R x M``: noise of other rows
+    is left out.
     """
     num_rows, width = noise.num_rows, blocks.shape[-1]
     row_places = torch.full((num_rows + 1,), -1, device=blocks.device)
@@ -561,6 +562,8 @@ def _within_blocks(noise: NoiseBlocks, blocks: Tensor) -> Tensor:
     is_inside = (noise.rows < num_rows) & (places >= 0)
     places = places.clamp_min(0)
     pair_inside = is_inside.unsqueeze(-1) & is_inside.unsqueeze(-2)
+    # In all blocks, one after the other, an entry is at its row times the width, plus
+    # its column, the place of another row within the block.
     flat = places.unsqueeze(-1) * width + (places % width).unsqueeze(-2)
     entries = torch.where(pair_inside, noise.covariance, 0.0).flatten()
     total = entries.new_zeros(blocks.numel() * width)

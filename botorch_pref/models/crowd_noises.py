@@ -106,16 +106,16 @@ class _Response:
         arguments = mean, variance, factor.tau, solution.sites.shift
         is_resolved = torch.ones_like(mean, dtype=torch.bool)
         return cls(
-            solution,
-            mean,
-            variance,
-            mean - covariates @ weights,
-            covariates,
-            between,
-            weight_covar,
-            site_slopes(factors.tilted, is_resolved, *arguments),
-            [part.blocks for part in noise.parts],
-            squares,
+            solution=solution,
+            mean=mean,
+            variance=variance,
+            utility_mean=mean - covariates @ weights,
+            covariates=covariates,
+            between=between,
+            weight_covar=weight_covar,
+            slopes=site_slopes(factors.tilted, is_resolved, *arguments),
+            parts=[part.blocks for part in noise.parts],
+            squares=squares,
         )
 
     def of_noises(self, rater: Tensor, raters: Tensor) -> Tensor:
@@ -180,7 +180,7 @@ class _Response:
         scale = torch.cat([self.variance.sqrt(), self.variance])
 
         def lacking(scaled: Tensor) -> Tensor:
-            """Subtracts from changes those that sites make of them, in these units."""
+            """Subtracts from scaled changes those that sites make of them."""
             changes = (scaled * scale).mT.chunk(2)
             of_tau, of_force = self._site_changes(*changes)
             more = (
@@ -197,15 +197,16 @@ class _Response:
     def _site_changes(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
         r"""Computes changes of sites from those of moments of their rows, ``m x R``.
 
-        The ``slopes`` are those of a site's new precision and shift in the mean and
-        variance of its row and in its former precision and shift. At a fixed point new
+        The ``slopes`` are those of a site's new precision and shift: in the mean and
+        variance of its row, and in its former precision and shift. At a fixed point new
         and former are equal, which is two linear equations for their changes. Returned
         are :math:`d\tau` and the force :math:`d\nu - E[z] d\tau`.
         """
-        (a, b), (c, d), (tau_tau, nu_tau), (tau_nu, nu_nu) = (
+        (tau_mean, nu_mean), (tau_var, nu_var), (tau_tau, nu_tau), (tau_nu, nu_nu) = (
             (tau.unsqueeze(-1), nu.unsqueeze(-1)) for tau, nu in self.slopes[:4]
         )
-        tau, nu = a * mean + c * variance, b * mean + d * variance
+        tau = tau_mean * mean + tau_var * variance
+        nu = nu_mean * mean + nu_var * variance
         det = (1 - tau_tau) * (1 - nu_nu) - tau_nu * nu_tau
         of_tau = ((1 - nu_nu) * tau + tau_nu * nu) / det
         of_nu = ((1 - tau_tau) * nu + nu_tau * tau) / det
@@ -258,7 +259,7 @@ _AT_ONCE = 64
 def crowd_noise_curvature(model: CrowdPreferenceGP) -> Tensor | None:
     """Computes the Hessian of the log evidence in the raters' log noises, ``R x R``.
 
-    From it a table of raters tells whose noise differs. It is right but for squares of
+    From it a table of raters tells whose noise differs. It neglects squares of
     covariances between two raters. None where answers share noise or a site has no
     positive precision, and where the model has no such noises or no answers.
 

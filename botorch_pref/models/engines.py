@@ -289,9 +289,8 @@ class SparsePreferenceGP(PreferenceGP):
         """Takes the inducing points of a state; where all points are seen, none.
 
         PyTorch calls it for this module, with a copy of the state that may be changed.
-        There may be another number of points in it, as a model has that was
-        conditioned. PyTorch would refuse that of a buffer, so that the buffer becomes
-        the state's first.
+        The state of a conditioned model has more of them, and PyTorch refuses a buffer
+        of another shape: this model's becomes the state's before.
         """
         name, datapoints = f"{prefix}inducing_points", self.datapoints
         if datapoints is None or self.inducing_points is None:
@@ -354,7 +353,7 @@ class SparsePreferenceGP(PreferenceGP):
             return super().prior()
         x, z = self.transformed_points(), self.inducing_points
         if hasattr(self, "input_transform"):
-            # As training inputs, of which a transform does not learn a second time.
+            # As training inputs, but so that the transform learns nothing from them.
             z = self.input_transform.preprocess_transform(z)
         kernel: Any = self.covar_module
         prior = InducingPrior(

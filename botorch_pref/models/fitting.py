@@ -475,9 +475,9 @@ def minimize_by_newton(
     be. The last step is taken without a look at the function there.
 
     Args:
-        evaluate: Not a number where there is no value; then a step was too long.
+        evaluate: The function; where its value is not a number, the step was too long.
         x: Where to start, ``p``.
-        current: The function there.
+        current: The value and the derivatives there.
     """
     radius, evaluations, converged = 1.0, 1, False
     while evaluations < _MOST_STEPS and radius > _SHORTEST:
@@ -531,7 +531,7 @@ def _step(evaluation: Evaluation, radius: float) -> tuple[Array, float]:
     def excess(shift: float) -> float:
         return float(np.linalg.norm(slope / (curvature + shift))) - radius
 
-    # Below it the model has no minimum.
+    # With a smaller shift the model has no minimum.
     min_shift = max(0.0, -curvature[0]) + 1e-12 * max(1.0, abs(curvature).max())
     shift = 0.0 if curvature[0] > 0 and excess(0.0) <= 0 else min_shift
     if shift and excess(min_shift) > 0:

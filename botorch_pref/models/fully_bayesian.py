@@ -232,9 +232,9 @@ class HyperparameterDensity(Module):
         return cast("Tensor", torch.func.functional_call(self, swapped, (pieces,)))
 
     def forward(self, pieces: tuple[Tensor, ...]) -> Tensor:
-        """Computes the log density where the parameters are functions of the pieces.
+        """Computes the log density of a free vector, in ``pieces``.
 
-        The ``pieces`` of the free vector are those of each learned parameter;
+        There is a piece for each learned parameter, which is a function of it:
         :meth:`log_density` has put the parameters into the model.
         """
         total = self.model.log_evidence()

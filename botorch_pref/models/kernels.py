@@ -374,7 +374,7 @@ class _RelevanceCovariance(Function):
         of_correlation = of_correlation * torch.stack(later[::-1], -3)
         of_relevance = of_agreements = of_lengthscale = None
         if ctx.needs_input_grad[4]:
-            # Times ``first``: r_i / T times 1 - r_j of all other inputs j.
+            # ``first * behind`` is r_i / T times 1 - r_j of all other inputs j.
             behind = _products_before(shares.irrelevance.flip(-3)).flip(-3)
             lacking = (gradient * (1 - covariance)).sum((-2, -1), keepdim=True)
             change = shares.first * behind * lacking.unsqueeze(-3)

@@ -93,11 +93,11 @@ class ProductFeatureMap(FeatureMap):
     places: Tensor
 
     def __init__(self, kernel: ProductKernel, maps: Sequence[FeatureMap]) -> None:
-        """Draws the places that features of each factor take, from torch's generator.
+        """Draws which features of the factors meet, from torch's generator.
 
         Args:
             kernel: The product.
-            maps: Of its factors, in their order, with equal even numbers of features.
+            maps: One a factor, in their order, with equal even numbers of features.
         """
         super().__init__()
         self.kernel = kernel
@@ -118,7 +118,7 @@ class ProductFeatureMap(FeatureMap):
         product of the kernels as their expectation.
         """
         half = self.num_outputs // 2
-        # Each factor has the weight of one feature, the product wants it once.
+        # Each map divides its features by this number; the product does so once.
         scale = half**0.5
         sine, cosine = torch.zeros_like(x[..., :1]), torch.ones_like(x[..., :1])
         for feature_map, place in zip(self.maps, self.places, strict=True):
@@ -184,8 +184,8 @@ def _relevance_features(
 ) -> KernelFeatureMap:
     """Makes features of a sum over sets of inputs, one set drawn for each phase.
 
-    Inputs are in a set by their relevances, given that one is. A phase is a random
-    frequency of each number of the set, drawn from the spectrum of Matern-5/2, a
+    Inputs are in a set by their relevances, given that at least one is. A phase is a
+    random frequency of each number of the set, drawn from the spectrum of Matern-5/2, a
     Student's t of 5 degrees of freedom, plus a random angle of the option of each
     choice in it. BoTorch calls this for the class of the kernel.
     """

@@ -424,7 +424,7 @@ class PreferenceGP(UtilityModel, GP):
         return self._predict(X)
 
     def group_moments(self, X: Tensor, raters: Tensor, weights: Tensor) -> Moments:
-        """Computes moments of weighted sums of the utilities of some raters, of groups.
+        """Computes moments of the utility of a group, a weighted sum over raters.
 
         Args:
             X: ``batch_shape x q x d`` stimuli.
@@ -537,7 +537,7 @@ class PreferenceGP(UtilityModel, GP):
     def prior_variance(self, X: Tensor) -> Tensor:
         """Computes prior variances of utilities at untransformed ``X``, ``... x q``.
 
-        Beside them callers tell how much of a difference is rounding.
+        By them callers tell how much of a difference of utilities is rounding.
         """
         variance: Tensor = self.covar_module(self.transform_inputs(X), diag=True)
         return variance

@@ -427,7 +427,7 @@ class GroupUtility(DerivedModel):
         """Translates marks of the rater model's points to marks of its stimuli.
 
         Both are booleans. A stimulus, one of :attr:`datapoints`, is marked where it is
-        for any rater; in a batch each point has its own.
+        for any rater. In a batch each point is a stimulus, and the marks stay.
         """
         points = cast("Tensor", self.rater_model.datapoints)
         if points.dim() > 2:
@@ -452,10 +452,10 @@ class GroupUtility(DerivedModel):
         return check_point_pairs(names, X1, X2, points, self._num_features)
 
     def moments(self, X: Tensor) -> Moments:
-        """Computes moments of mean utilities; components of a mixture stay exact.
+        """Computes moments of mean utilities, of each component of a mixture.
 
-        Utilities of raters with noises of their own are in deviations of these, so that
-        they count times the deviations, in one unit.
+        Where raters have noises of their own, utilities are in deviations of these, and
+        are multiplied by the deviations, so that all are in one unit.
         """
         X = self._check_points("X", X)
         scales = self.scales()

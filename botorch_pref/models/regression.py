@@ -48,8 +48,8 @@ from botorch_pref.posteriors.gaussian import Moments, gaussian_posterior
 def stages_of(blocks: Sequence[Feedback]) -> Tensor:
     """Splits answers into choices of one out of a set, as Plackett and Luce see them.
 
-    A pair is one choice, a ranking one for each place but the last. They are indices of
-    items, ``batch_shape x L x k``, the chosen one first, padded with -1 at the end.
+    A pair is one choice, a ranking one for each place but the last. Rows are
+    indices of items, ``batch_shape x L x k``, the chosen one first, -1 at the end.
     """
     stages = [
         cast("Tensor", b.pairs)
@@ -108,8 +108,8 @@ def _held_out_losses(
     """Computes mean log losses of held-out comparisons, for all candidates at once.
 
     Each of the ``folds`` is answers to learn from and answers that are held out, whose
-    choices count as comparisons with each other item of the set. ``etas`` has a
-    dimension of size one for each batch dimension behind its first.
+    choices count as comparisons with each other item of the set. ``etas`` are ``E x 1 x
+    ... x 1``, with a 1 for each batch dimension.
     """
     losses, counts = [], []
     for train, held_out in folds:

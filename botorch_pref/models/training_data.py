@@ -233,13 +233,12 @@ class TrainingSet:
     def followed_by(self, new_data: TrainingSet) -> Self:
         """Appends more answers, about more points; batch shapes broadcast.
 
-        Indices of the new answers are into the new points, before and not after it.
+        Indices of ``new_data`` count its points from 0, those of the result all points.
         """
         new_data = new_data.map_tensors(lambda t: t.to(self.datapoints.device))
         added = in_precision_of("X", new_data.datapoints, self.datapoints)
         points = _joined_points(self.datapoints, added)
         before = self.datapoints.shape[-2]
-        # New indices count from 0 and become those of points behind the old ones.
         blocks: dict[type[Feedback], Feedback] = {type(b): b for b in self.feedback}
         for block in new_data.feedback:
             kind, later = type(block), block.shifted(before)

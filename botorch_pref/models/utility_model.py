@@ -79,8 +79,8 @@ def _makes_several(transform: InputTransform) -> InputTransform | None:
     perturbations = getattr(transform, "feature_set", None)
     perturbations = getattr(transform, "perturbation_set", perturbations)
     is_one = isinstance(perturbations, Tensor) and len(perturbations) == 1
-    # A transform of training inputs too makes as many points, or the model would not
-    # exist, see `check_answered`: most such append features.
+    # What transforms training inputs too makes one point of each, or `check_answered`
+    # had refused the model: most such transforms append features.
     is_one |= transform.transform_on_train
     several = transform.is_one_to_many and transform.transform_on_eval
     return transform if several and not is_one else None
@@ -116,7 +116,7 @@ class DuelPairs(NamedTuple):
     def differences(
         self, moments: Moments, prior_variance: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Computes means and variances of first less second utilities, as pairs came.
+        """Computes means and variances of first less second utilities, in asked order.
 
         The moments and prior variances are those at the points; their batch may end in
         more dimensions than that of the pairs. Means, ``num_components x q x
@@ -134,7 +134,7 @@ class DuelPairs(NamedTuple):
 
 
 def duel_pairs(X1: Tensor, X2: Tensor, model: UtilityModel) -> DuelPairs:
-    """Orders the points of duels, so that both sides of a duel have the same figures.
+    """Orders the two points of each duel, whichever of them is asked about.
 
     P(a beats b) and P(b beats a) are then one computation, and sum to one. The first is
     the point with the smaller value in the first coordinate in which both differ. The
@@ -159,11 +159,11 @@ def duel_pairs(X1: Tensor, X2: Tensor, model: UtilityModel) -> DuelPairs:
 
 
 def _fantasy_duels(sampler: MCSampler, posterior: Posterior) -> Tensor:
-    """Draws answers to the duels of q points, from a posterior with their noise.
+    """Draws answers to the duels of q points, from a posterior with the answers' noise.
 
-    With two points they have the probability that the model gives them, exactly so
-    under a probit likelihood without ties. Those about more points come from one draw
-    of each and count as independent duels, as in BoTorch's ``PairwiseGP``. They are
+    With two points answers have the probability that the model gives them, exactly so
+    under a probit likelihood without ties. The duels of more points share one draw of
+    each utility but count as independent, as in BoTorch's ``PairwiseGP``. Returned are
     ``sample_shape x batch_shape x m x 2`` long, winner first.
     """
     if not isinstance(sampler, PairwiseMCSampler):
@@ -523,7 +523,7 @@ class UtilityModel(Model, FantasizeMixin):
 
     @property
     def unconsolidated_comparisons(self) -> Tensor:
-        """Refused, for the objective of `PairwiseGP`, which wants them, is another."""
+        """Refused: the objective that wants them is for `PairwiseGP` alone."""
         raise UnsupportedFeedbackError(
             "PairwiseLaplaceMarginalLogLikelihood is of PairwiseGP; "
             f"fit {type(self).__name__} with PreferenceMarginalLogLikelihood."
@@ -584,8 +584,7 @@ class UtilityModel(Model, FantasizeMixin):
 
     @property
     def _distinct(self) -> DistinctPoints | None:
-        """The distinct datapoints; None where all are, or where each has a gradient."""
-        # Copies of one point have a gradient each.
+        """The distinct datapoints; None where all are, or each copy has a gradient."""
         if self._data is None or self._is_differentiated:
             return None
         return self._data.distinct
@@ -678,10 +677,10 @@ class DerivedModel(Model):
         """Makes a posterior of moments of utilities or their linear combinations."""
 
     def of_own_points(self, marks: Tensor) -> Tensor:
-        """Translates booleans of the other model's points to those of its own points.
+        """Translates booleans of the other model's points to those of this model's.
 
-        For instance which of them somebody was shown, ``batch_shape x n``. Both have
-        the same points, unless a subclass says how they differ.
+        For instance which points somebody was shown, ``batch_shape x n``. Both models
+        have the same points, unless a subclass says how they differ.
         """
         return marks
 
