@@ -69,7 +69,9 @@ def plus_identity(matrix: Tensor) -> Tensor:
 
 
 def site_cholesky(matrix: Tensor) -> Tensor:
-    """Factors ``I + M`` of a positive semi-definite ``M``, its lower triangle alone.
+    """Computes the Cholesky factor of ``I + M``, the ``matrix``, with ``M >= 0``.
+
+    Entries above the diagonal are not read.
 
     Raises:
         PrecisionError: Rounding of the prior covariance left no factor.
@@ -168,10 +170,11 @@ class SitePosterior(ABC):
         r"""Makes the function that multiplies values by :math:`\Sigma \circ \Sigma`.
 
         :math:`\Sigma` is the posterior covariance of rows; values and product are
-        ``batch_shape x m``. If the values are changes of site precisions, minus the
-        product are those of the variances of rows.
+        ``batch_shape x m``. Where the values change site precisions, minus the product
+        changes the variances of rows.
         """
         h = self.row_root()
+        # Entry i is h_i' (h' diag(x) h) h_i, since Sigma is h h'.
         return lambda x: ((h @ (h.mT @ (x.unsqueeze(-1) * h))) * h).sum(-1)
 
     def mean(self, nu: Tensor) -> Tensor:
@@ -276,12 +279,13 @@ class SiteSolver(ABC):
 
         A row whose variance is not above this compares duplicates, or is padding.
         """
-        digits = torch.finfo(self.terms.dtype)
-        return (_ROUNDING * digits.eps * self.terms).clamp_min(digits.tiny)
+        variance = self.summed_variance
+        digits = torch.finfo(variance.dtype)
+        return (_ROUNDING * digits.eps * variance).clamp_min(digits.tiny)
 
     @cached_property
-    def terms(self) -> Tensor:
-        """Prior variances of utilities that add up in a row, ``batch_shape x m``."""
+    def summed_variance(self) -> Tensor:
+        """Sums of the prior variances of a row's utilities, ``batch_shape x m``."""
         return self.squares.apply(self.covar.diagonal(dim1=-2, dim2=-1))
 
     @cached_property
@@ -323,8 +327,9 @@ class SiteSolver(ABC):
     def predict(self, forces: Tensor, weights: Tensor) -> Tensor:
         """Predicts ``C a = A K w + N a`` by weights of points, ``batch_shape x m``.
 
-        The weights are ``w = A' a``. How far the result is from the movements that were
-        solved for shows how many digits were lost.
+        The forces are ``a``, the weights ``w = A' a``; ``K`` is the prior covariance of
+        points, ``N`` that of shared noise. How far the result is from the movements
+        that were solved for shows how many digits were lost.
         """
         rows = self.rows.apply((self.covar @ weights.unsqueeze(-1)).squeeze(-1))
         if self.noise is None:
@@ -354,15 +359,17 @@ class NegativeSites(SitePosterior):
     def __init__(self, base: SitePosterior, solver: SiteSolver, tau: Tensor) -> None:
         """Widens the posterior ``base`` of ``T1``, the non-negative part of ``tau``.
 
-        Negative precisions, ``-T2`` at the rows that ``E`` picks, add ``U U'`` to the
-        covariance of rows and take ``V V'`` from ``W``, with ``U = Sigma_1 E T2^(1/2)
-        L^-T``, ``V = (I + T1 C)^-1 E T2^(1/2) L^-T`` and ``L L' = I - T2^(1/2) E'
-        Sigma_1 E T2^(1/2)``. The widening of the weights of points is ``A' V``.
+        There rows have the covariance ``Sigma_1``, ``C`` a priori. Negative precisions,
+        ``-T2`` at the rows that ``E`` picks, add ``U U'`` to ``Sigma_1`` and take ``V
+        V'`` from ``W = (C + T1^-1)^-1``, with ``U = Sigma_1 E T2^(1/2) L^-T``, ``V = (I
+        + T1 C)^-1 E T2^(1/2) L^-T`` and ``L L' = I - T2^(1/2) E' Sigma_1 E T2^(1/2)``.
+        The widening of the weights of points is ``A' V``.
         """
         self._base, self._solver, self.rows = base, solver, solver.rows
         negative_rows = (tau < 0).view(-1, tau.shape[-1]).any(0).nonzero().squeeze(-1)
         scale = (-tau[..., negative_rows]).clamp_min(0.0).sqrt()
-        # E T2^(1/2): rows that are negative in any element, zero in the others.
+        # E T2^(1/2), of rows that are negative in any element of the batch: zero in
+        # elements in which they are not.
         columns = tau.new_zeros(*tau.shape, len(negative_rows))
         columns[
             ..., negative_rows, torch.arange(len(negative_rows), device=tau.device)
@@ -405,7 +412,8 @@ class NegativeSites(SitePosterior):
     def respond(self, pull: Tensor) -> Response:
         """Adds the widening to Newton's step of ``base``, in the space of the solver.
 
-        Forces ``V g`` and movements ``U g`` of rows are translated to that space.
+        It is forces ``V g`` and movements ``U g`` of rows, with the ``g`` of `solve`,
+        translated to that space.
         """
         solver, (opposed, moved, decrement) = self._solver, self._base.respond(pull)
         g = self._columns.mT @ solver.rows_of(moved).unsqueeze(-1)
@@ -486,8 +494,8 @@ def lost_digits(
 ) -> float:
     r"""Bounds rounding errors of a posterior at the worst row, in posterior deviations.
 
-    It is the largest of three errors in a rounding unit ``eps``, or an upper bound of
-    them where that is at most 1e-4. The first is that of the prior covariance,
+    It is the largest of three errors where the prior is known to ``eps`` of itself, or
+    an upper bound of them, if at most 1e-4. The first is that of the prior covariance,
 
     .. math::
         \max_i \epsilon \, c_i \, \frac{1 - \Sigma_{ii} / C_{ii}}
@@ -501,8 +509,8 @@ def lost_digits(
     tell from zero.
 
     A mean is a sum over points of terms that may be far larger than it: :math:`\epsilon
-    \, (|A| |K| |w|)_i`, over the root of the same denominator. And weights that could
-    not be solved for miss the means of the sites, by :math:`(A K w - E[u])_i`.
+    \, (|A| |K| |w|)_i`, over the root of the same denominator. And weights that lost
+    digits miss the movement ``u`` of a row, by :math:`(A K w - u)_i` over this root.
     """
     tau = posterior.tau.clamp_min(0.0)
     variance = posterior.variance().maximum(solver.rounding_given(tau))
@@ -518,12 +526,13 @@ def lost_digits(
     sharpest = solver.largest(solver.squares.adjoint(tau).amax(-1, keepdim=True))
     sharpest = sharpest.clamp_min(torch.finfo(tau.dtype).tiny)
     coefficient = solver.squares.coefficients.amax(-1)
-    blur = (1 - prior / solver.terms).clamp_min(0.0) * coefficient / sharpest
+    blur = (1 - prior / solver.summed_variance).clamp_min(0.0) * coefficient / sharpest
     of_means = residual.maximum(eps * _sums_of_means(solver, balance.weights))
     of_means = of_means / (variance + blur).sqrt()
     # A point and its copy differ by nothing, whatever the sums are.
     means = float(solver.largest(torch.where(prior > 0, of_means, 0.0).max()))
-    errors = solver.terms * (1 - variance / prior).clamp_min(0.0) / (variance + blur)
+    errors = solver.summed_variance * (1 - variance / prior).clamp_min(0.0)
+    errors = errors / (variance + blur)
     worst = solver.largest(torch.where(solver.resolved, errors, 0.0).max())
     return max(means, eps * float(worst))
 

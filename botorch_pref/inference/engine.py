@@ -241,9 +241,9 @@ class WarmStart:
 
         Sites that go to one row add up.
         """
-        before = self.sites
-        precision = carry_rows(sources, before.precision, further.precision, False)
-        shift = carry_rows(sources, before.shift, further.shift, True)
+        tau, nu = self.sites
+        precision = carry_rows(sources, tau, further.precision, signed=False)
+        shift = carry_rows(sources, nu, further.shift, signed=True)
         return replace(self, sites=Sites(precision, shift))
 
 
@@ -270,11 +270,10 @@ def row_sources(
 ) -> RowSources:
     """Finds where rows of earlier and of further answers are among the rows of all.
 
-    A model with further answers carries the sites of both there, to start from. The
-    three designs are about the same points, all of them. Rows are equal up to their
-    sign and if their labels are, one tensor of ``kinds`` for each design; where several
-    rows of ``after`` are equal, those of the answers go to them one by one, in their
-    order.
+    A model with further answers starts from the sites of both, carried there. All three
+    designs are about the points of all answers; ``kinds`` has labels of the rows of
+    each. A row goes to one in ``after`` of the same label that is equal to it or to its
+    negative; where several are, the first of equal answers goes to the first of them.
     """
     all_rows = stack_rows([before, further, after])
     label = None if kinds is None else torch.cat(kinds)
@@ -296,7 +295,7 @@ def row_sources(
     place = start + _rank(answer_groups).minimum((end - start - 1).clamp_min(0))
     place = order.gather(-1, place.clamp_max(after.num_rows - 1))
     places = torch.where(end > start, place, after.num_rows)
-    # One place more, for rows that have none among all.
+    # One place more, for rows that are not in `after`.
     full = torch.cat([sign[..., count:], sign[..., :1]], dim=-1)
     num_sources = torch.zeros_like(full, dtype=torch.long)
     num_sources = num_sources.scatter_add(-1, places, torch.ones_like(places))
@@ -423,11 +422,10 @@ class Solution(ABC, Generic[TermsT]):
         """
 
     def evidence_derivatives(self, kernel: RowKernel) -> OfScales | None:
-        """Differentiates the log evidence in the scales of the kernel of its rows.
+        """Differentiates the log evidence twice, in the logs of a kernel's scales.
 
         Returns:
-            First and second derivatives in the logs of the scales; None where they are
-            not known, as for a batch.
+            First and second derivatives; None where they are not known, as for a batch.
         """
         return None
 
@@ -604,10 +602,10 @@ class SolutionCache(Generic[SolutionT]):
     def factors_of(
         self, state: Sequence[Tensor], make: Callable[[], Factors]
     ) -> Factors:
-        """Makes the factors of answers under parameters and buffers of likelihoods.
+        """Makes the factors of answers, or returns the last ones.
 
-        They are made anew where one has changed, and where one is learned, for the
-        graph of it.
+        New ones are made where a parameter or buffer of the likelihoods, the ``state``,
+        has changed or is learned: gradients need a new graph.
         """
         if any(t.requires_grad for t in state):
             return make()

@@ -67,10 +67,9 @@ class EPState:
     """Sites with their posterior, its cavities and the moments of tilted factors.
 
     Sites are ``batch_shape x 2 m``, numbers of rows ``batch_shape x m``: the ratios of
-    variances to those of cavities among them. ``updated`` is False for sites of rows
-    that the prior knows exactly, and None where there are no such rows. ``proper``,
-    ``batch_shape``, says whether posterior and cavities are Gaussian; else there are no
-    moments. Variances are no less than their rounding error.
+    variances to those of cavities among them. ``proper``, ``batch_shape``, says whether
+    posterior and cavities are Gaussian; else there are no moments. Variances are no
+    less than their rounding error.
     """
 
     solver: conditioning.SiteSolver
@@ -83,7 +82,6 @@ class EPState:
     cavity_mean: Tensor
     cavity_variance: Tensor
     tilted: TiltedMoments
-    updated: Tensor | None
     proper: Tensor
     is_proper: bool
 
@@ -105,8 +103,8 @@ class EPState:
         shift = s * (self.tilted.first - self.force) / self._deviation
         ratio = self.tilted.ratio / self.cavity_ratio - 1
         mismatch = torch.maximum(shift.abs(), ratio.abs())
-        if self.updated is not None:
-            mismatch = mismatch * self.updated.chunk(2, dim=-1)[0]
+        if not self.solver.resolves_all:
+            mismatch = mismatch * self.solver.resolved
         worst = self.solver.largest(mismatch.amax(-1))
         return worst if self.is_proper else worst.masked_fill(~self.proper, torch.inf)
 
@@ -129,8 +127,8 @@ class EPState:
         tau, nu = self.step.chunk(2, dim=-1)
         force = torch.addcmul(nu, tau, self.mean, value=-1.0)
         moved = self.posterior.mean(force).abs() / self._deviation
-        if self.updated is not None:
-            moved = moved * self.updated.chunk(2, dim=-1)[0]
+        if not self.solver.resolves_all:
+            moved = moved * self.solver.resolved
         spread = self.solver.total((tau.abs() * self.variance).sum(-1))
         return torch.maximum(self.solver.largest(moved.amax(-1)), spread)
 
@@ -151,13 +149,25 @@ class EPState:
     @cached_property
     def step(self) -> Tensor:
         """Step from sites to target, ``batch_shape x 2 m``; zero where sites stay."""
-        step = self.target - self.sites
-        return step if self.updated is None else torch.where(self.updated, step, 0.0)
+        return _resolved_sites(self.solver, self.target - self.sites, 0.0)
 
     @cached_property
     def step_length(self) -> Tensor:
         """The step summed over sites, since those of equal answers add up."""
         return self.solver.total((self.step * self.scale).abs().sum(-1))
+
+
+def _resolved_sites(
+    solver: conditioning.SiteSolver, sites: Tensor, others: Tensor | float
+) -> Tensor:
+    """Returns ``sites``, ``batch_shape x 2 m``, but ``others`` of unresolved rows.
+
+    These are rows that the prior knows exactly: a point compared with its copy.
+    """
+    if solver.resolves_all:
+        return sites
+    resolved = torch.cat([solver.resolved, solver.resolved], dim=-1)
+    return torch.where(resolved, sites, others)
 
 
 @dataclass(frozen=True)
@@ -179,13 +189,12 @@ class EPProblem:
         # The posterior of the rows under the sites (3.53), by the factor of B.
         posterior, proper = conditioning.site_posterior(solver, tau)
         variance = torch.maximum(posterior.variance(), solver.rounding_given(tau))
-        cavity_ratio, updated = posterior.cavity_ratio(variance), None
+        cavity_ratio = posterior.cavity_ratio(variance)
         if not solver.resolves_all:
             # Prior and sites may leave a row less variance than the rounding of it.
             variance = torch.where(solver.resolved, variance, solver.rounding)
             ratio = 1 - tau * variance
             cavity_ratio = torch.where(solver.resolved, cavity_ratio, ratio)
-            updated = torch.cat([solver.resolved, solver.resolved], dim=-1)
         shift = torch.addcmul(nu, tau, prior, value=-1.0).unsqueeze(-1)
         balance = posterior.solve(shift).of_column()
         mean = prior + balance.moved
@@ -210,13 +219,15 @@ class EPProblem:
             cavity_variance=cavity_variance,
             # The moments of cavities times factors (3.58).
             tilted=self.factors.tilted(cavity_mean, cavity_variance),
-            updated=updated,
             proper=proper,
             is_proper=is_proper,
         )
 
     def first(self, sites: Sequence[Tensor]) -> EPState:
-        """Finds the state of the first sites with a posterior, else the prior's."""
+        """Finds the state of the first of ``sites`` that have a posterior.
+
+        If none has, that of :meth:`prior_sites`.
+        """
         for candidate in sites:
             # Beside a wide prior, sites may be too precise for a factor in double.
             with suppress(PrecisionError):
@@ -226,7 +237,7 @@ class EPProblem:
         return self._start(self.prior_sites())
 
     def _start(self, sites: Tensor) -> EPState:
-        """Makes the state of start sites; without a posterior, of no negative ones.
+        """Makes the state of start sites, without negative precisions where need be.
 
         Elements of the batch in which these sites leave no Gaussian get precisions of 0
         in place of negative ones.
@@ -234,7 +245,8 @@ class EPProblem:
         state = self.state(sites)
         if state.is_proper:
             return state
-        # Sites of other hyper-parameters, or all at once, may widen too much to start.
+        # Negative precisions of other hyper-parameters, or each made for itself as in
+        # `prior_sites`, may be too many together.
         tau, nu = sites.chunk(2, dim=-1)
         tau = torch.where(state.proper.unsqueeze(-1), tau, tau.clamp_min(0.0))
         return self.state(torch.cat([tau, nu], dim=-1))
@@ -249,10 +261,7 @@ class EPProblem:
         variance = torch.maximum(solver.variance, solver.rounding)
         mean = self.prior.expand_as(variance)
         sites = matching_sites(mean, self.factors.tilted(mean, variance))
-        if solver.resolves_all:
-            return sites
-        updated = torch.cat([solver.resolved, solver.resolved], dim=-1)
-        return torch.where(updated, sites, 0.0)
+        return _resolved_sites(solver, sites, 0.0)
 
     def with_known_rows(self, state: EPState) -> EPState:
         """Adds to a state the sites of rows that the prior knows exactly.
@@ -261,9 +270,9 @@ class EPProblem:
         what would happen if the point moved away from the copy does: derivatives need
         them.
         """
-        if state.updated is None:
+        if self.solver.resolves_all:
             return state
-        return self.state(torch.where(state.updated, state.sites, state.target))
+        return self.state(_resolved_sites(self.solver, state.sites, state.target))
 
 
 def assumed_density_sites(
@@ -335,11 +344,11 @@ def _surrogate(
     if factors.rows.coefficients.requires_grad:
         with torch.no_grad():
             utilities = mean + (covar @ weights.unsqueeze(-1)).squeeze(-1)
-        # Of the coefficients, while the noise that rows share stays.
+        # The noise that rows share is no function of the coefficients.
         form = form + (state.force * factors.rows.apply(utilities)).sum(-1)
         form = form - state.posterior.rows_form(factors.rows, covar)
     if factors.is_learned:
-        # Again, for the graph of its parameters.
+        # Once more, for the graph of the likelihood's parameters.
         tilted = factors.log_partition(state.cavity_mean, state.cavity_variance)
         form = form + tilted.value.sum(-1)
         # Where a second derivative is cut off at 0, the variance of the cavity stays.
@@ -431,7 +440,7 @@ def _derivatives(
     """Differentiates the evidence in the logs of a kernel's scales: first and second.
 
     See :func:`.ep_derivatives`; None where the problem is not one for quick sweeps of
-    half-lines, so that a fit has to do with gradients.
+    half-lines: a fit makes do with gradients then.
     """
     arrays = row_arrays(problem.solver, problem.prior)
     lines = HalfLines.from_factors(problem.factors)
@@ -468,22 +477,23 @@ def evidence_error(factors: ScalarFactors, state: EPState) -> Tensor:
         second = factors.tilted(mean, state.cavity_variance).second
         (third,) = torch.autograd.grad(second.sum(), mean)
     deviation = state._deviation
-    if state.updated is not None:
+    if not state.solver.resolves_all:
         # Rows that the prior knows exactly have no skewness, and no deviation.
-        updated = state.updated.chunk(2, dim=-1)[0]
-        third, deviation = third * updated, torch.where(updated, deviation, 1.0)
+        resolved = state.solver.resolved
+        third, deviation = third * resolved, torch.where(resolved, deviation, 1.0)
     # The third cumulant of a tilted factor is that derivative times cubed variances.
     skewness = third * (state.cavity_variance / deviation) ** 3
-    skewed = skewness / deviation**3
+    # Between these, cubed covariances do what cubed correlations do between skewness.
+    scaled = skewness / deviation**3
     eye = torch.eye(mean.shape[-1], dtype=mean.dtype, device=mean.device)
-    pulled = torch.zeros_like(skewed)
+    pulled = torch.zeros_like(scaled)
     for columns, column_skewness in zip(
-        eye.split(_COLUMNS, dim=-1), skewed.split(_COLUMNS, dim=-1), strict=True
+        eye.split(_COLUMNS, dim=-1), scaled.split(_COLUMNS, dim=-1), strict=True
     ):
         # Some columns at a time, for there may be thousands of rows.
         cubed = state.posterior.covariance_times(columns) ** 3
         pulled = pulled + (cubed @ column_skewness.unsqueeze(-1)).squeeze(-1)
-    return ((skewed * pulled).sum(-1) - skewness.square().sum(-1)) / 12
+    return ((scaled * pulled).sum(-1) - skewness.square().sum(-1)) / 12
 
 
 @dataclass(frozen=True)
@@ -517,8 +527,8 @@ class ExpectationPropagation(Engine):
     ) -> tuple[EPState, int]:
         """Iterates from a start to the state in which moments agree; counts sweeps.
 
-        Where answers are few, quick sweeps go first. They only say where the others
-        start, so that an error in them costs sweeps and no digits.
+        With `MOST_ROWS` rows or fewer quick sweeps go first. They only say where the
+        others start, so that an error in them costs sweeps and no digits.
         """
         search = partial(
             fixed_point,
@@ -593,9 +603,9 @@ class ExpectationPropagation(Engine):
     def initial_sites(self, factors: Factors, moments: Moments | None = None) -> Sites:
         """Makes initial sites of further answers, each as if it were the only one.
 
-        From there the sweeps are one to ten fewer than from empty sites, which alone
-        move in the first sweep: in the second the other sites react, and its length
-        makes the first look too long. Without ``moments`` the sites are empty.
+        From there the sweeps are one to ten fewer than from empty sites. Only such
+        sites move in the first sweep; in the second all others react, by a step so long
+        that the first is taken back. Without ``moments`` the sites are empty.
         """
         if moments is None:
             return super().initial_sites(factors)

@@ -69,7 +69,7 @@ def _response(covar: Array, rows: RowMoments, changes: Array) -> _Response:
     """
     scale = np.sqrt(rows.precision)
     cholesky, _ = quick_cholesky(covar, rows.precision)
-    # LAPACK fills one triangle of B^-1.
+    # LAPACK fills one triangle of B^-1, with B = I + T^(1/2) C T^(1/2).
     inverse, _ = dpotri(cholesky, lower=1)
     inverse = np.tril(inverse) + np.tril(inverse, -1).T
     precision = scale[:, None] * inverse * scale
@@ -154,11 +154,11 @@ def _site_slopes(
     r"""Differentiates the precisions :math:`\tau` and the forces ``f`` of sites.
 
     The derivatives are in the tilted mean :math:`\mu` and variance ``v`` of the row.
-    Those of the tilted moments in the cavity's mean ``m`` and variance ``s`` are
-    inverted; in them derivatives of a log partition in the variance are combinations of
-    those in the mean. Then :math:`\tau = 1 / v - 1 / s` and :math:`\nu = \mu / v - m /
-    s`, and the change of ``f`` is that of :math:`\nu` less :math:`\mu` times that of
-    :math:`\tau`.
+    Those of :math:`\mu` and ``v`` in the cavity's mean ``m`` and variance ``s`` are
+    inverted; they follow from derivatives in ``m`` alone, since a partition ``Z`` has
+    :math:`\partial_s Z = \frac12 \partial_m^2 Z`. Then :math:`\tau = 1 / v - 1 / s` and
+    :math:`\nu = \mu / v - m / s`, and the change of ``f`` is that of :math:`\nu` less
+    :math:`\mu` times that of :math:`\tau`.
     """
     mean, s = cavity
     first, second, third, fourth = factors.derivatives(mean, s)
@@ -167,6 +167,7 @@ def _site_slopes(
     variance_s = 1 + 2 * s * second
     variance_s += s**2 * (0.5 * fourth + second**2 + first * third)
     det = mean_mean * variance_s - mean_s * variance_mean
+    # Derivatives of m, then those of s: each in mu and in v.
     of_mean = variance_s / det, -mean_s / det
     of_s = -variance_mean / det, mean_mean / det
     off = (rows.mean - mean) / s**2
@@ -210,8 +211,8 @@ def laplace_derivatives(
     \mathrm{diag}(S C_i S')`, with the third and fourth derivatives
     :math:`l_3, l_4` of log probabilities, :math:`s = \frac12 \mathrm{diag}(\Sigma)
     \circ l_3` and :math:`q = S' s` the evidence has the first derivatives
-    :math:`\frac12 \langle a a' + 2 q a' - W, C_i \rangle`. The mode moves by ``b``, so
-    that
+    :math:`\frac12 \langle a a' + 2 q a' - W, C_i \rangle`. The mode moves by
+    :math:`b_i` with the log of scale ``i``, so that the other factors change by
 
     .. math::
         \tau_i = - l_3 \circ b_i, \qquad a_i = - T b_i, \qquad
@@ -239,7 +240,7 @@ def laplace_derivatives(
     widened = response.widened - tau @ response.covariance**2
     of_s = 0.5 * (third * widened + rows.variance * fourth * response.moved)
     tilt = (changes @ q) @ shifted.T
-    # Symmetric, as are the changes: the part of q counts once with each side.
+    # The symmetric part of a a' + 2 q a' - W, since changes are symmetric.
     weights = np.outer(force + q, force + q) - np.outer(q, q) - response.precision
     hessian: Array = (
         kernel.second(kernel_slopes, 0.5 * weights)

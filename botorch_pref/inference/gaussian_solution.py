@@ -186,7 +186,7 @@ def site_equations(
     what sites do to the moments.
 
     Args:
-        derivatives: ``D`` and ``E`` of means, variances and sites, or None for ``E``.
+        derivatives: From means, variances and sites to ``D`` and ``E``, None for zero.
         posterior: That of the sites.
         mean: The posterior means of the rows, ``batch_shape x m``.
         nu: The shifts of the sites, ``batch_shape x m``.
@@ -250,9 +250,10 @@ def site_slopes(
     """Differentiates matching sites, each of which depends on its own row alone.
 
     Sites of rows that are not ``resolved`` stay. The ``arguments`` are the posterior
-    means and variances of the rows, these no less than their rounding error, the former
-    precisions and shifts, and what ``tilted`` takes behind a cavity. For each of them
-    there are the derivative of the new precision and that of the new shift.
+    means of the rows, the variances, no less than their rounding error, the former
+    precisions and shifts, and what ``tilted`` takes behind a cavity's mean and
+    variance. For each argument there are the derivative of the new precision and that
+    of the new shift.
     """
     with torch.enable_grad():
         leaves = [
@@ -286,7 +287,8 @@ def matching_derivatives(
 
     The first has the derivatives in means and variances of rows, the second those in
     the former sites, each ``batch_shape x 2 m x 2 m`` of four diagonal blocks. The
-    ``variance`` is no less than its rounding error and replaces that of the equations.
+    ``variance``, no less than its rounding error, replaces that which the equations
+    pass as the fifth argument.
     """
     arguments = mean, variance, *sites.chunk(2, dim=-1)
     slopes = site_slopes(factors.tilted, resolved, *arguments)

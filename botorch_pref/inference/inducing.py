@@ -73,8 +73,8 @@ class InducingPrior(NamedTuple):
     def with_weights(self, covar: Tensor) -> InducingPrior:
         """Appends weights of covariates to the prior, each its own inducing value.
 
-        ``covar`` is their prior covariance, ``p x p``; behind the ``n`` datapoints and
-        the ``r`` inducing points they are ``p`` more, of which nothing is left open.
+        ``covar`` is their prior covariance, ``p x p``. They stand behind the ``n``
+        datapoints and again behind the ``r`` inducing points, which explain them fully.
         """
         weight_variance = covar.diagonal(dim1=-2, dim2=-1)
         return InducingPrior(
@@ -134,8 +134,8 @@ class FeatureSolver(SiteSolver):
     ) -> None:
         """Stores the features ``K_XZ J`` of the datapoints, ``batch_shape x n x r``.
 
-        ``root`` is ``J``, ``r x r``. The prior variances are those of the datapoints,
-        for what rounding may leave of rows.
+        ``root`` is ``J``, ``r x r``. The prior variances of the datapoints are kept for
+        `summed_variance`.
         """
         # K_XZ in place of K: `predict` multiplies it by weights of inducing points.
         super().__init__(prior.cross, rows, noise)
@@ -169,7 +169,7 @@ class FeatureSolver(SiteSolver):
         """Multiplies ``A' P A`` by the features, ``batch_shape x n x r``.
 
         ``P`` are the precisions that the sites, of precisions ``tau``, give to rows
-        once noise that rows share is integrated out: ``noise`` has it.
+        once ``noise``, which rows share, is integrated out.
         """
         batched = max(self.rows.indices.dim(), self.features.dim(), tau.dim() + 1) > 2
         if self.noise is None and not batched:
@@ -223,7 +223,7 @@ class FeatureSolver(SiteSolver):
         return variance if self.noise is None else variance + self.noise.diagonal()
 
     @cached_property
-    def terms(self) -> Tensor:
+    def summed_variance(self) -> Tensor:
         """See base class."""
         return self.squares.apply(self._prior_variance)
 
@@ -250,7 +250,7 @@ class SharedFeatureSolver(FeatureSolver):
             raise BotorchPrefError(
                 "Processes have different inducing points, covariates or kernels; "
                 "assign the same inducing_points and hyper-parameters in all of them, "
-                "and fit with the same seed: fits that begin anew draw where."
+                "and fit with the same seed: fits that begin anew draw starts."
             )
         super().__init__(prior, *arguments)
 
@@ -501,11 +501,11 @@ class OpenPart:
         self._alone = True if factors.noise is None else ~factors.noise.inside
 
     def row_noise(self, open_variance: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Computes what open variances, ``batch_shape x n``, make of noise of the rows.
+        """Turns open variances of datapoints, ``batch_shape x n``, to noise of rows.
 
-        The first are variances, ``batch_shape x m``, the blur, 0 for rows that share
-        noise; the second are covariances of these, ``... x num_blocks x k x k``, None
-        without any.
+        The first result is the blur, variances ``batch_shape x m``, 0 for rows that
+        share noise; the second are the covariances of rows that share noise, ``... x
+        num_blocks x k x k``, None without any.
         """
         noise, rows = self._factors.noise, self._factors.rows
         blur = self._squares.apply(open_variance) * self._alone

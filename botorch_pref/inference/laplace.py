@@ -184,8 +184,8 @@ def _climb_by(
 ) -> PointT:
     """Steps on by the curvature of an earlier place, while that still gains.
 
-    It ends where a step is not shorter than a ``gain`` of the step before, or would
-    lead down. Such steps of the chord method cost a product with a matrix where another
+    It ends where a step is longer than ``gain`` times the step before, or would lead
+    down. Such steps of the chord method cost a product with a matrix where another
     curvature costs its factor, and each gains as many digits as the curvature has
     right.
     """
@@ -308,8 +308,8 @@ def _derivatives(
 ) -> OfScales | None:
     """Differentiates the evidence in the logs of a kernel's scales: first and second.
 
-    See :func:`.laplace_derivatives`; None where rows are many, in a batch or no
-    half-lines, so that a fit has to do with gradients.
+    See :func:`.laplace_derivatives`; None where :func:`.row_arrays` is, and for factors
+    other than half-lines: a fit makes do with gradients then.
     """
     arrays = row_arrays(log_posterior.solver, log_posterior.prior)
     lines = HalfLines.from_factors(log_posterior.factors)

@@ -588,7 +588,7 @@ class _PointFactor(SitePosterior):
         return self._gram - half.mT @ half
 
     def noise_precision(self, noise: NoiseBlocks) -> Tensor:
-        """Computes blocks of ``W = P - P A Sigma_f A' P``, ``... x b x k x k``.
+        """Computes blocks of ``W = P - P A Sigma_f A' P``, a ``k x k`` for each.
 
         ``-W / 2`` is a part of the evidence's gradient in shared noise. ``noise`` has
         to be a part of the solver's own: it is found by identity.
@@ -645,9 +645,9 @@ class PointSolver(SiteSolver):
 
     @cached_property
     def _has_large_triangle(self) -> bool:
-        """Whether the root is one that LAPACK takes, of more than a few points.
+        """Whether the root is one that LAPACK takes, of ``lapack_points`` or more.
 
-        That of a singular prior comes from eigenvectors, and is not triangular.
+        The root of a singular prior comes from eigenvectors, and is not triangular.
         """
         root = self.root
         is_plain = root.dtype == torch.float64 and root.device.type == "cpu"

@@ -196,6 +196,7 @@ class FixedPoint:
         of_cross, of_covar = self.whole.point_precision()
         of_cross = pulls.unsqueeze(-1) * weights.unsqueeze(-2) - of_cross
         of_covar = weights.unsqueeze(-1) * weights.unsqueeze(-2) - of_covar
+        # Each process has all of this part, and only its rows' share of the others.
         of_covar = of_covar / solver.num_processes
         _, first, second = (part.detach() for part in self.tilted)
         open_slope = self.open_part.slope(

@@ -109,7 +109,7 @@ class AndersonMemory:
     def __init__(
         self, size: int = 4, total: Callable[[Arrays], Arrays] = lambda values: values
     ) -> None:
-        """Begins without iterates; images are ``g(x)``, residuals ``g(x) - x``."""
+        """Begins without iterates ``x``, images ``g(x)`` and residuals ``g(x) - x``."""
         check_count("size", size, at_least=2)
         self._size, self._total = size, total
         self._last: tuple[Arrays, Arrays] | None = None
@@ -192,9 +192,9 @@ class Damping:
     def next_sites(self, sweep: Sweep, memory: AndersonMemory) -> Arrays:
         """Chooses accelerated sites next, or damped ones after a step taken back.
 
-        Damped are also those where acceleration alone makes a precision negative: if
-        the damped step does too, answers ask for it. The memory takes in the present
-        sweep in any case.
+        Damped are also those where acceleration alone makes a precision negative: one
+        that is negative after the damped step too is what answers ask for. The memory
+        takes in the present sweep in any case.
         """
         accelerated = memory.extrapolate(sweep.sites, sweep.step, sweep.scale)
         num_rows = accelerated.shape[-1] // 2
@@ -208,10 +208,10 @@ class Damping:
         return _module(damped).where(allowed, accelerated, damped)
 
     def adapt(self, accepted: Arrays, all_accepted: bool) -> None:
-        """Halves the steps of elements that had to go back, doubles the others'.
+        """Halves steps of elements of the batch that had to go back, doubles others.
 
-        ``accepted``, ``batch_shape``, marks the others, which go on with acceleration;
-        no step is longer than a whole one.
+        ``accepted``, ``batch_shape``, is False where an element had to: it goes on
+        without acceleration. No step is longer than a whole one.
         """
         if all_accepted and not self._is_active:
             return
@@ -301,7 +301,7 @@ def fixed_point(
         better = sweep.mismatch < smallest
         best_sites = module.where(better[..., None], sweep.sites, best_sites)
         smallest = module.fmin(sweep.mismatch, smallest)
-    # Of two that would do, the one that reached the tolerance in all respects stays.
+    # A last sweep that has converged stays, though a mismatch before was smaller.
     worse = (sweep.mismatch > smallest) & (sweep.residual > tolerance)
     if bool(worse.any()):
         sites = module.where(worse[..., None], best_sites, sweep.sites)
@@ -323,7 +323,8 @@ def row_arrays(solver: SiteSolver, prior: Tensor) -> tuple[Array, Array] | None:
         prior: The means, ``m``.
 
     Returns:
-        None for a batch, for many rows, off the CPU, and where rows outnumber points.
+        None for a batch, for more than `MOST_ROWS` rows, off the CPU, and where rows
+        outnumber points.
     """
     covar, m = solver.row_covariance, prior.shape[-1]
     if covar is None or covar.dim() > 2 or covar.device.type != "cpu" or m > MOST_ROWS:

@@ -74,10 +74,10 @@ class _Posterior:
     root: Tensor
 
     def step_from(self, before: _Posterior) -> Tensor:
-        """Computes the root of twice the divergence of two posteriors that are close.
+        """Computes the length of a step in posterior deviations, ``batch_shape``.
 
-        ``batch_shape``: the length of a step in posterior standard deviations, of the
-        mean and, with half of its square, of the precision.
+        Its square is that of the mean's movement plus half of that of the precision's
+        change: twice the divergence of two posteriors that are close.
         """
         moved = (self.mean - before.mean).unsqueeze(-1)
         turned = torch.linalg.solve_triangular(
@@ -182,7 +182,7 @@ class _Choices:
     def sites_at(self, weights: Tensor) -> _Sites:
         """Computes sites that bend as the log probabilities do at some weights.
 
-        These, of the mode of Laplace's approximation, are where the search starts.
+        The search starts from those at the mode, of Laplace's approximation.
         """
         y = self.differences @ weights[..., None, :, None]
         _, first, second, share = self._derivatives(
@@ -238,8 +238,8 @@ class _Choices:
         ``H`` of the log normaliser in its mean, the precision is ``-(I + H V)^-1 H``.
         """
         root, mean = posterior.root, posterior.cavity_mean
-        # The root is lower triangular: nodes fix the others, and leave the last
-        # difference the variance of its own entry.
+        # The root is lower triangular: nodes fix all differences but the last, and
+        # leave that the variance of its own entry.
         y = mean.unsqueeze(-2) + nodes @ root[..., :-1].mT
         log_prob, first, second, share = self._derivatives(
             y, root[..., -1, -1].square()
@@ -290,10 +290,12 @@ class _State:
 def _search(
     choices: _Choices, weights: Tensor, tolerance: float, max_iterations: int
 ) -> tuple[_State, Tensor, int]:
-    """Searches sites that match; returns the last steps and the iterations too.
+    """Searches for matching sites, from those at ``weights``.
 
-    The steps, ``batch_shape``, are in posterior standard deviations, infinite where no
-    posterior was found with the most nodes. ``weights`` are those to start from.
+    A step that leads to no Gaussian is halved, and if that does not help, the number of
+    nodes is doubled. The second result are the last steps, ``batch_shape``, in
+    posterior standard deviations, infinite where none led to a Gaussian with the most
+    nodes; the third is the number of iterations.
     """
     number, iterations = _NODES, 0
     while number < _MOST_NODES and number * choices.counts.shape[-1] < _ALL_NODES:

@@ -108,10 +108,10 @@ class WeightEngine:
     ) -> WeightSolution:
         r"""Solves for the posterior of weights given choices.
 
-        ``X``, ``batch_shape x n x d``, has the features; ``stages``, ``batch_shape x L
-        x k`` long, the chosen point first, end in -1; :math:`\eta` is positive,
-        ``batch_shape``. ``counts``, ``batch_shape x L``, say how often each choice was
-        made; None for once.
+        ``features`` are ``batch_shape x n x d``; ``stages``, ``batch_shape x L x k``
+        long, have the chosen point first and -1 behind the last one; ``precision`` is
+        that of the prior, :math:`\eta > 0`, ``batch_shape``. ``counts``, ``batch_shape
+        x L``, say how often each choice was made; None for once.
         """
         arguments = in_double((features, stages, precision, counts))
         solution = self.find(*arguments)
