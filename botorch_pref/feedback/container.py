@@ -168,7 +168,7 @@ class Feedback(ABC):
         return torch.cat([p.expand(*batch, p.shape[-1]) for p in parts], dim=-1)
 
     def _counts(self, name: str | None, fields: tuple[str, ...]) -> Tensor:
-        """Returns the counts of one of `tables`; without any, ones, ``m`` long."""
+        """Returns the counts of one of `tables`; where it has none, ``m`` ones."""
         counts = None if name is None else getattr(self, name)
         if counts is not None:
             return cast("Tensor", counts)

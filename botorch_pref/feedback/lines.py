@@ -131,10 +131,10 @@ _NUM_POSITIONS = 3 + 2 * len(_OFFSETS)
 def line_positions(chosen: Tensor) -> Tensor:
     """Places the stop on each line, and the positions with which a model compares it.
 
-    They are 0.1 and 0.3 of the line away from the stop on either side, where they tell
-    the slope, and the ends, which tell the level. A model leaves out an end that is
-    less than 0.02 of the line away from the stop, and any other position that would be
-    beyond an end or is at most 0.02 away from one.
+    Four are 0.1 and 0.3 of the line away from the stop on either side, where they tell
+    the slope, and two are the ends, which tell the level. A model leaves out an end
+    that is less than 0.02 of the line away from the stop, and any other position that
+    would be beyond an end or is at most 0.02 away from one.
 
     Args:
         chosen: ``batch_shape x m``, from 0 to 1.

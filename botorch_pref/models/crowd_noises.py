@@ -122,8 +122,9 @@ class _Response:
         r"""Computes derivatives in log noises of each row's share of a gradient.
 
         A rater's rows sum to the derivative of the log evidence in the rater's log
-        noise; the share of a row is :math:`-\tfrac12 (a E[y] - \tau \Sigma^{yz})` with
-        its force :math:`a = \nu - \tau E[z]`. Moments change first while the sites
+        noise. With its part ``y`` without covariates, the share of a row ``z`` is
+        :math:`-\tfrac12 (a E[y] - \tau \Sigma^{yz})`, and its force :math:`a = \nu -
+        \tau E[z]`. Moments change first while the sites
         stay, then the sites react, and the product rule joins the changes of the four
         factors. The result is ``m x R``.
 

@@ -353,10 +353,11 @@ class _RelevanceCovariance(Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        """Computes the gradient in each input, None where it is not wanted.
+        """Computes gradients in the inputs from that in the covariance, ``gradient``.
 
-        Formulas are those of the class. Where the gradient is differentiated again, it
-        is recorded, at the cost that the closed form saves.
+        Formulas are those of the class; None stands for what is not wanted. Where the
+        result is differentiated again, autograd computes it, at the cost that the
+        closed form saves.
         """
         inputs, saved = ctx.saved_tensors[:5], ctx.saved_tensors[5:]
         if torch.is_grad_enabled():
@@ -406,11 +407,11 @@ class _RelevanceCovariance(Function):
 def _recorded_gradients(
     inputs: Sequence[Any], are_wanted: Sequence[bool], gradient: Tensor
 ) -> tuple[Tensor | None, ...]:
-    """Computes gradients of `_RelevanceCovariance` that can be differentiated again.
+    """Computes what `_RelevanceCovariance.backward` returns, to differentiate it again.
 
-    Autograd computes them, of a covariance made anew from the inputs with their graph,
-    where a caller asks for gradients with ``create_graph=True``. They are None for
-    inputs that are not wanted.
+    Where a caller asks for gradients with ``create_graph=True``, autograd computes them
+    from ``gradient``, that in a covariance made anew from the inputs with their graph.
+    They are None for inputs that are not wanted.
     """
     x1, x2, lengthscale, agreements, raw_relevance = inputs
     shares = _Shares.of(raw_relevance)
@@ -426,7 +427,7 @@ def _recorded_gradients(
 
 
 def check_categorical(categorical: object, dim: int) -> None:
-    """Refuses columns of unordered choices that do not code options by zeros and a one.
+    """Checks which columns code the options of unordered choices by zeros and a one.
 
     Each is one of ``dim`` columns and of one choice, and a choice has two or more.
     """

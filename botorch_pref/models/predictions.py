@@ -184,10 +184,10 @@ def awaiting_answers(
 def _correlations(
     posterior: Posterior, link: DuelLink, first: Tensor, second: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Computes correlations of answers with differences of utilities, and deviations.
+    """Computes correlations of answers to duels with differences of utilities.
 
-    They are of each duel, ``batch_shape x k``; deviations are those of the differences
-    over all components.
+    Returned with them are the deviations of the differences, over all components of the
+    posterior; both are ``batch_shape x k``.
     """
     means, variance = difference_mixture(posterior, first, second)
     covariance = moments_of(posterior).covariance

@@ -80,7 +80,7 @@ class MergedAnswers:
 def _merged_answers(block: Feedback, places: Tensor | None) -> MergedAnswers:
     """Merges equal answers of a block, and counts them, so that engines see each once.
 
-    Answers are equal that are so in all elements of a batch. ``places`` has the
+    Answers are equal if they are so in all elements of a batch. ``places`` has the
     distinct point of each datapoint, and equal points make equal answers; None for
     datapoints as they are. A block without equal answers and counts comes back itself.
     """
@@ -179,8 +179,8 @@ class TrainingSet:
     def distinct(self) -> DistinctPoints | None:
         """Places of the distinct datapoints, which is all that engines work on.
 
-        None where all points are distinct, where there are batches, whose numbers of
-        them would differ, and where each row is to have a gradient of its own.
+        None where all points are distinct, in batches, whose elements may have
+        different numbers of them, and where each row is to have a gradient of its own.
         """
         points = self.datapoints
         if points.dim() > 2 or points.requires_grad:
@@ -190,7 +190,7 @@ class TrainingSet:
 
     @cached_property
     def first_copies(self) -> Tensor | None:
-        """Places of the first copies of a batch of datapoints, ``batch_shape x n``.
+        """The place of the first copy of each point of a batch, ``batch_shape x n``.
 
         None where there are no copies, no batch, or each row is to have its own
         gradient.
