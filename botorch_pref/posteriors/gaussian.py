@@ -285,8 +285,8 @@ def with_observation_noise(
     """Adds the noise of answers to moments of utilities at q points, for a posterior.
 
     The noise is a tensor of variances, ``batch_shape x q x 1`` or one number for all
-    points; or True, for the variance with which the likelihood hears an item. Callers
-    with False have nothing to add, and do not call.
+    points; or True, for the ``observation_variance`` of the likelihood. Callers with
+    False have nothing to add, and do not call.
     """
     if not isinstance(observation_noise, bool | Tensor):
         raise FeedbackError(
@@ -424,8 +424,8 @@ def duel_mixtures(
 ) -> tuple[Tensor, Tensor]:
     """Computes means and variances of differences, with duels before the batch.
 
-    There, parameters of a link that differ in the batch broadcast as they should. Means
-    are ``num_components x num_duels x batch_shape``, variances are without components.
+    So parameters of a link, ``batch_shape``, broadcast with both. Means are
+    ``num_components x num_duels x batch_shape``, variances ``num_duels x batch_shape``.
     """
     means, variance = difference_mixture(posterior, first, second)
     return means.movedim(-1, 1), variance.movedim(-1, 0)
@@ -434,13 +434,13 @@ def duel_mixtures(
 def _differences(moments: Moments, first: int | Tensor, second: int | Tensor) -> Tensor:
     """Computes differences of component means at pairs of points.
 
-    With fewer pairs than points only the differences are made, which costs less where
-    the means of the points are not made yet. The result is ``num_components x
-    batch_shape`` for two numbers; vectors of points add a dimension at the end.
+    With fewer pairs than points the means of points are not made, if they are not yet.
+    The result is ``num_components x batch_shape`` for two numbers; vectors of points
+    add a dimension at the end.
     """
     i, j = (torch.atleast_1d(torch.as_tensor(p)) for p in (first, second))
     if len(i) >= moments.covariance.shape[-1]:
-        # The means of the points are fewer than those of the differences.
+        # There are no more means of points than of differences.
         return moments.means[..., first] - moments.means[..., second]
     means = moments.means_of(lambda points: points[..., i, :] - points[..., j, :])
     return means.squeeze(-1) if isinstance(first, int) else means

@@ -253,9 +253,9 @@ class SkewNormalPosterior(Posterior):
         normals = base_samples.expand(sample_shape + self.base_sample_shape)
         normals = normals.reshape(sample_shape.numel(), *self.base_sample_shape)
         count, *_, num_points = self.component_means.shape
-        # The first normal picks the component, ``floor(S Phi(z_0))``, the same at all
-        # points of a sample. It may depend on nothing else: t-batches with equal base
-        # samples have equal components.
+        # The first normal z picks the component, ``floor(count Phi(z))``, the same at
+        # all points of a sample. It may depend on nothing else: t-batches with equal
+        # base samples have equal components.
         uniform = 0.5 * torch.erfc(normals[..., 0] * -math.sqrt(0.5))
         index = (uniform * count).long().clamp(max=count - 1).unsqueeze(-1)
         means = self.component_means.gather(
