@@ -42,21 +42,21 @@ class PositionBias(NamedTuple):
 
 
 def position_bias(model: Any, level: float) -> PositionBias:
-    """Computes how much being first adds to the utility of an option.
+    """Computes how much being first adds to an option's utility and to its wins.
 
     It is the weight of the only covariate of a model, 1 where a winner was first and -1
-    where it was second.
+    where it was second: the posterior mean, and the ends of an interval.
 
     Args:
         model: Fitted, or an ensemble, whose shares are averaged.
         level: Probability of the intervals.
     """
     with torch.no_grad():
-        ends = torch.cat(central_interval(model.covariate_posterior(), level))
+        estimates = torch.cat(central_interval(model.covariate_posterior(), level))
         # Parameters of an ensemble come last.
-        share = win_share(ends.unsqueeze(-1), win_probability(model))
+        share = win_share(estimates.unsqueeze(-1), win_probability(model))
     shares = share.reshape(3, -1).mean(-1)
-    return PositionBias(tuple(ends.tolist()), tuple(shares.tolist()))
+    return PositionBias(tuple(estimates.tolist()), tuple(shares.tolist()))
 
 
 def win_probability(model: Any) -> WinProbability:
@@ -86,7 +86,8 @@ def effect_table(
 
     Returns:
         The columns ``utility``, ``lower`` and ``upper``, and ``share``, ``share_lower``
-        and ``share_upper`` of the duels of equals, ties left out.
+        and ``share_upper``: what the effect wins of duels between items that are equal
+        otherwise, ties left out.
     """
     ends = torch.stack([mean, mean - half, mean + half])
     with torch.no_grad():

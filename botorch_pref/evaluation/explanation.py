@@ -139,7 +139,10 @@ class EvidenceProfile:
         return self.log_evidence.max() - self.log_evidence
 
     def _crossing(self, inside: int, outside: int) -> float:
-        """Finds where the profile has dropped by 1.92, between two of the grid."""
+        """Finds where the profile drops by 1.92 nats between two places of the grid.
+
+        Where ``outside`` is beyond the grid, it is the value at the grid's end.
+        """
         if not 0 <= outside < len(self.values):
             return float(self.values[inside])
         low, high = self._below_best[[inside, outside]]
@@ -379,7 +382,8 @@ class Designs:
     ) -> tuple[list[Any], tuple[Tensor, Tensor, Tensor]]:
         """Lists values of a parameter, and how each changes the utility of ``at``.
 
-        Its own value is among them, with the change 0. Changes are means and intervals.
+        The value of ``at`` is among them, with the change 0. Changes are the means, and
+        the lower and upper ends of intervals of probability ``level``.
         """
         values = dimension.values(number, own=at[dimension.name])
         moved = [{**at, dimension.name: value} for value in values]

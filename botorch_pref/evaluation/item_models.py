@@ -154,9 +154,9 @@ def item_kernel(num_features: int, num_columns: int) -> Kernel:
         num_features: Of the first columns.
         num_columns: Of all.
     """
-    # The linear kernel of one-hot ids is the identity, with a variance. Its prior is
-    # that of the models' output scale: few answers say nothing of a scale. Beside
-    # features, which mostly say less than all, its density is 0 at 0, highest at 0.5.
+    # The linear kernel of one-hot ids is the identity, times a variance. Few answers
+    # say nothing of a scale, so that its prior is that of the models' output scale; but
+    # beside features, which mostly explain less than all, one with its mode at 0.5.
     prior = GammaPrior(1.5, 1.0) if num_features else GammaPrior(2.0, 0.15)
     places = range(num_features, num_columns)
     ids = LinearKernel(active_dims=tuple(places))
@@ -165,7 +165,8 @@ def item_kernel(num_features: int, num_columns: int) -> Kernel:
         return ids
     kernel = default_covar_module(num_features, torch.Size())
     kernel.active_dims = torch.arange(num_features)
-    # In the other order a sum with a product of two matrices is decomposed for nothing.
+    # `kernel + ids` would be decomposed for nothing: GPyTorch updates a sum by a
+    # low-rank product that is its second part.
     return ids + kernel
 
 
@@ -181,8 +182,8 @@ def group_kernel(
 
     Args:
         kernel: Of the items.
-        column: Of the numbers of categories, behind which those of raters stand; of
-            these where there are no categories.
+        column: The first column behind the items': the numbers of categories, if there
+            are some, then those of raters.
         has_categories: Whether there are categories.
         num_raters: How many raters there are.
         reliability: Whether each rater has a noise.

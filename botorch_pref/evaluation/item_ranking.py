@@ -454,7 +454,10 @@ def _fitted_models(
 def _fitted_crowd(
     kernel: Kernel, items: ItemTable, answers: DataFrame, reliability: bool
 ) -> tuple[CrowdPreferenceGP, CrowdPreferenceGP]:
-    """Fits the model of a ranking by many raters, and returns it twice."""
+    """Fits one model of a ranking by many raters, whose evidence chooses the scales.
+
+    It is returned twice, in place of the two of `_fitted_models`.
+    """
     points, feedback, raters = _biased_feedback(items, answers)
     # A threshold of ties for each of a thousand items would make the fit slow.
     crowd = CrowdPreferenceGP(

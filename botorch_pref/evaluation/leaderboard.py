@@ -170,14 +170,14 @@ def _resolution(model: Model, posterior: TorchPosterior) -> Tensor:
 def _shared_ranks(mean: Tensor, resolution: Tensor) -> Tensor:
     """Ranks items by their means, ``n``, the same where these are not resolved.
 
-    An item shares the rank of the first one before it that is not resolved from it and
-    has no longer the rank of another: a row of small steps is not one large rank.
+    Each rank has a first item, and those behind it up to the first that is resolved
+    from it, with which the next rank begins: a row of small steps is not one rank.
     """
     order = mean.argsort(descending=True, stable=True)
     ordered = mean[order]
     apart = ordered.unsqueeze(-1) - ordered > resolution[order][:, order]
     count = len(mean)
-    # Where the first resolved item stands behind each one; past the end where none is.
+    # The place of the first item that is resolved from each; past the end for none.
     ends = torch.where(apart.any(-1), apart.int().argmax(-1), count).tolist()
     place = torch.empty_like(order)
     start = 0

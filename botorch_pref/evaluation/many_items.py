@@ -102,9 +102,9 @@ class ChoiceDesign:
     def information(self, parameters: np.ndarray) -> csr_array:
         r"""Computes the negative Hessian of `log_likelihood`, ``p x p``.
 
-        It is :math:`\sum_s c_s B_s^\top (\operatorname{diag}(p_s) - p_s p_s^\top) B_s`
-        of the rows :math:`B_s`, their probabilities and the count of each set, and the
-        curvature of the ties' factor.
+        It is :math:`\sum_s c_s B_s^\top (\operatorname{diag}(\pi_s) - \pi_s
+        \pi_s^\top) B_s` of the rows :math:`B_s`, their probabilities :math:`\pi_s` and
+        the count :math:`c_s` of each set, plus the curvature of the ties' factor.
         """
         chances, _ = self.probabilities(parameters)
         means = self._mean_rows(chances)
@@ -118,10 +118,11 @@ class ChoiceDesign:
         r"""Estimates the gradient of ``log|H|`` in the parameters, by draws.
 
         ``H`` is `information` plus a precision of the prior, which does not depend on
-        the parameters. With the rows :math:`B`, probabilities :math:`p` and counts
+        the parameters. With the rows :math:`B`, probabilities :math:`\pi` and counts
         :math:`c` of all sets, the values :math:`u = B x` of a draw ``x``, and their
         mean and variance under the probabilities of each set, it is the mean of
-        :math:`B^\top (c\, p\, ((u - \bar u)^2 - \operatorname{Var}_p u))` over draws.
+        :math:`B^\top (c\, \pi\, ((u - \bar u)^2 - \operatorname{Var}_\pi u))` over
+        draws.
 
         Args:
             parameters: ``p``, at which ``H`` is taken.
@@ -152,9 +153,9 @@ class ChoiceDesign:
     ) -> np.ndarray:
         """Draws vectors whose covariance is `information`, ``p x number``.
 
-        With the probabilities ``p`` of the rows of a set, that ``q = 1 - sum(p)`` of
+        With the probabilities ``v`` of the rows of a set, that ``q = 1 - sum(v)`` of
         its choice, and a standard normal ``e`` for each row, the covariance of
-        ``sqrt(p) e - p (sqrt(p)' e) / (1 + sqrt(q))`` is ``diag(p) - p p'``.
+        ``sqrt(v) e - v (sqrt(v)' e) / (1 + sqrt(q))`` is ``diag(v) - v v'``.
         """
         chances, log_choice = self.probabilities(parameters)
         scale = np.sqrt(self.row_counts * chances)[:, None]
@@ -331,17 +332,17 @@ class SparseLaplace:
             prior: Precisions of the parameters, ``p``: first those of utilities.
             mode: That of the posterior under this prior, ``p``.
         """
-        n, rate = design.num_utilities, prior[0]
+        n, inverse_variance = design.num_utilities, prior[0]
         precision = _precision(design, prior, mode)
         draws = self._draws(design, prior, mode, precision, self.num_scale_samples)
-        trace = rate * marginal_variances(precision, draws)[:n].sum()
-        direct = 0.5 * (rate * mode[:n] @ mode[:n] - n + trace)
+        trace = inverse_variance * marginal_variances(precision, draws)[:n].sum()
+        direct = 0.5 * (inverse_variance * mode[:n] @ mode[:n] - n + trace)
         # The mode moves with the variance, by H^-1 (m / v), and log|H| with the mode.
         pull = np.zeros((len(mode), 1))
-        pull[:n, 0] = rate * mode[:n]
+        pull[:n, 0] = inverse_variance * mode[:n]
         motion = solve_precision(precision, pull, self.sample_tolerance)[:, 0]
         indirect = -0.5 * design.information_slope(mode, draws) @ motion
-        return float(direct + indirect + self.shape - 1 - self.rate / rate)
+        return float(direct + indirect + self.shape - 1 - self.rate / inverse_variance)
 
     def _draws(
         self,
@@ -353,9 +354,9 @@ class SparseLaplace:
     ) -> np.ndarray:
         """Draws ``N(0, H^-1)``, ``p x number``, with the precision ``H``.
 
-        Draws of the covariance ``H`` are solved for by ``H`` (Papandreou and Yuille
-        2010). Each call has the same seed, so that the slope of the evidence is a
-        smooth function of the variance.
+        They are draws of ``N(0, H)`` times ``H^-1`` (Papandreou and Yuille 2010). Each
+        call has the same seed, so that the slope of the evidence is a smooth function
+        of the variance.
         """
         generator = np.random.default_rng(self.seed)
         blocks = []

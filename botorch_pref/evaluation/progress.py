@@ -311,7 +311,7 @@ def near_points(point: Tensor, bounds: Tensor, num_points: int, seed: int) -> Te
             for count, deviation in zip(counts, NEAR, strict=True)
             if count > 0
         ]
-    # An input whose range is one value has no share of it to move by.
+    # BoTorch moves an input whose range is one value as if the range were 1.
     return torch.cat(near).clamp(box[0], box[1])
 
 

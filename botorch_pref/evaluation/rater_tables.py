@@ -424,7 +424,8 @@ class _RaterAnswers:
 
         There a rater's own answers alone change the rater's utilities: in coordinates
         ``z``, whose prior is standard normal, the precision that the answers add is the
-        inverse of the posterior covariance less the identity.
+        inverse of the posterior covariance less the identity; the shift is that inverse
+        times the posterior mean.
 
         Args:
             model: With an `AgreementKernel`.

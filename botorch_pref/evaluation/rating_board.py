@@ -377,7 +377,8 @@ def _design(
 ) -> RatingDesign:
     """Sums up ratings of the named items, for a fit that does not see each by itself.
 
-    Without a column of raters only the mean of all is narrow.
+    Of items and raters the more numerous are wide, the others and the mean of all
+    narrow. Without a column of raters only the mean of all is narrow.
 
     Raises:
         FeedbackError: There are too many items and raters.
