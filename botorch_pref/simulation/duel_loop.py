@@ -104,7 +104,7 @@ def fit_answers(
 ) -> Model | None:
     """Fits a model to duels with answers: whether the challenger won, None for a tie.
 
-    None where ``fit`` can learn nothing from them.
+    The result is None where ``fit`` can learn nothing from the answers.
     """
     challengers = torch.stack([proposal.challenger for proposal, _ in answers])
     opponents = torch.stack([proposal.opponent for proposal, _ in answers])
@@ -157,7 +157,7 @@ class ChosenDuels:
         """Proposes the next duel, see `Propose`.
 
         The duel of a challenger equal to its opponent would teach nothing: a random
-        point takes its place, and the proposal's source says so.
+        point takes the challenger's place, and the proposal's source is "random".
         """
         if model is None or best is None or number < self.num_random:
             return Proposal(self._random_point(), self._random_point(), "random")

@@ -28,10 +28,7 @@ def forrester(X: Tensor) -> Tensor:
 
 
 def goldstein_price(X: Tensor) -> Tensor:
-    """Evaluates the function of Goldstein and Price (1971), which is 3 at (0, -1).
-
-    This is its least value.
-    """
+    """Evaluates the function of Goldstein and Price (1971), least at (0, -1): 3."""
     x, y = X.unbind(-1)
     a = 19 - 14 * x + 3 * x**2 - 14 * y + 6 * x * y + 3 * y**2
     b = 18 - 32 * x + 12 * x**2 + 48 * y - 36 * x * y + 27 * y**2

@@ -152,12 +152,13 @@ def _of_numbers(
 
 
 def _hartmann3() -> Problem:
-    """Makes the problem of Hartmann's function of every second input."""
+    """Makes the problem of Hartmann's function of every second input of six."""
     function = synthetic.Hartmann(dim=3)
+    best, worst = 3.862779860974306, 3.77271851e-05
     return _of_numbers(
         lambda X: -function.evaluate_true(X[..., ::2]),
-        3.862779860974306,
-        3.77271851e-05,
+        best,
+        worst,
         *(LIVE, DEAD) * 3,
     )
 
