@@ -194,7 +194,10 @@ class AnsweredPairs(NamedTuple):
 
 
 def answered_pairs(feedback: Sequence[Feedback]) -> AnsweredPairs:
-    """Lists the pairs of all comparisons, choices and rankings, winners first."""
+    """Lists the pairs of all comparisons, choices and rankings, winners first.
+
+    Ties stand apart; beside pairs and ties stands how often each was answered.
+    """
     no_pairs, no_counts = torch.empty(0, 2).long(), torch.empty(0).long()
     won, won_counts, tied, tied_counts = ([part] for part in (no_pairs, no_counts) * 2)
     for _, block in by_kind(feedback):

@@ -419,13 +419,11 @@ def _draw_options(axes: Axes, experiment: PreferenceExperiment, level: float) ->
 
     adapter = experiment.fitted_adapter()
     designs = designs_of_experiment(experiment.log.space, adapter)
-    chosen_questions = [q for q in experiment.log.questions if q.standing is not None]
-    options = [
-        dict(option.parameters) for q in chosen_questions for option in q.options
-    ]
+    answered = [q for q in experiment.log.questions if q.standing is not None]
+    options = [dict(option.parameters) for q in answered for option in q.options]
     mean, lower, upper = designs.intervals(options, level, designs.best)
-    sizes = torch.tensor([len(question.options) for question in chosen_questions])
-    x = [question.index + 1.0 for question in chosen_questions]
+    sizes = torch.tensor([len(question.options) for question in answered])
+    x = [question.index + 1.0 for question in answered]
     numbers = torch.tensor(x).repeat_interleave(sizes)
     axes.plot(numbers.tolist(), mean.tolist(), "o", color="0.6", markersize=4)
     # After each question, of all options up to it.
@@ -459,7 +457,7 @@ def draw_run(
 
     The upper panel has the utilities of all options, of those ranked first, and of the
     best design so far by the model; a dashed line is the largest utility there is. The
-    lower panel has the share that is left of the way from the worst option shown to it.
+    lower panel has the regret in percent of the way there from the worst option shown.
 
     Args:
         settings: The settings of the run.
@@ -525,7 +523,7 @@ def _draw_utilities(
 
 
 def _draw_way(axes: Axes, problem: Problem, answered: Sequence[RankedQuestion]) -> None:
-    """Draws the regret by question, in shares of the way from the worst option."""
+    """Draws regrets by question, in percent of those of the worst option shown."""
     options = torch.cat([answer.question.options for answer in answered])
     span = problem.best - float(problem.utility(options).min())
     _draw_regret(axes, [100 * answer.regret / span for answer in answered])
