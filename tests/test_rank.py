@@ -886,6 +886,22 @@ def test_two_raters_who_mostly_agree_are_not_told_apart() -> None:
     assert note.startswith("The two raters agree on 1 of 3 answers")
 
 
+def test_two_raters_who_repeat_questions_disagree_in_the_answers_of_both() -> None:
+    # In three of his four answers the first one agrees, and the second in one of six.
+    rows, counts = ["abx", "cdx", "aby", "dcy"], [3, 1, 1, 5]
+    columns = ["winner", "loser", "rater"]
+    answers = pd.DataFrame([[*row] for row in rows], columns=columns)
+    answers = answers.assign(tie=False, count=counts)
+    table = pd.DataFrame(
+        {"repeated": 0, "contradicted": 0, "expected": 0.0}, index=[*"xy"]
+    )
+    assert notes_on_raters(answers, table) == []
+    # Both disagree on most once the first one repeats the other question.
+    answers["count"] = [1, 3, 1, 5]
+    [note] = notes_on_raters(answers, table)
+    assert note.startswith("The two raters agree on 1 of 4 answers")
+
+
 def test_no_rater_is_named_a_coin_whom_nobody_differs_from() -> None:
     answers = pd.DataFrame({"winner": [*"ab"], "loser": [*"ba"], "rater": [*"xx"]})
     answers = answers.assign(tie=False, count=40)

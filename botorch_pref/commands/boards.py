@@ -118,13 +118,13 @@ def print_raters(raters: DataFrame) -> None:
 
 def _printed(row: Series[float]) -> list[str]:
     """Returns the cells of a row in a terminal; the third, for the name, is empty."""
-    interval = f"{row['least']:+z.2f} to {row['most']:+z.2f}"
+    to_the_first = f"{row['least']:+z.2f} to {row['most']:+z.2f}"
     return [
         f"{row['rank']:.0f}",
         f"{row['rank_lower']:.0f}-{row['rank_upper']:.0f}",
         "",
         f"{row['utility']:+z.2f}",
-        "" if _is_first(row) else interval,
+        "" if _is_first(row) else to_the_first,
         _better(row),
         _win_rate_or_rating(row),
         f"{row['answers']:,.0f}",
@@ -154,8 +154,8 @@ def write_boards(
 
     Returns the files: `leaderboard.csv` and `leaderboard.html`, the figure as
     `leaderboard.png`, `leaderboard.svg` and `leaderboard.pdf`, and `raters.csv` where
-    raters are named. They replace those of before, which stay where they
-    cannot be written.
+    raters are named. They replace earlier files, which stay where the new ones cannot
+    be written.
     """
     out.mkdir(parents=True, exist_ok=True)
     # A full disk leaves no part of a file.
@@ -201,7 +201,7 @@ def _write_files(ranking: Ranking, title: str, out: Path, caption: str) -> list[
 def _named_boards(boards: Boards) -> dict[str, DataFrame]:
     """Names boards for tables and figures: ``all`` is that of everybody.
 
-    Where a category is called so, the name of that board is longer.
+    Where a category is called ``all``, everybody's board has a longer name.
     """
     everybody = "all"
     while everybody in boards:
@@ -213,7 +213,7 @@ def _named_boards(boards: Boards) -> dict[str, DataFrame]:
 def _figure(
     boards: dict[str, DataFrame], title: str, home: PositionBias | None, caption: str
 ) -> Any:
-    """Draws one board, or several side by side, with what being first adds below."""
+    """Draws one board, or several side by side; below, what being first adds."""
     if len(boards) == 1:
         (board,) = boards.values()
         axes = plot_leaderboard(board, title)

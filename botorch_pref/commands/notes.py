@@ -158,16 +158,14 @@ def notes_on_raters(answers: DataFrame, contradictions: DataFrame) -> list[str]:
     """
     notes = _notes_on_contradictions(contradictions, HOME in answers.columns)
     table = rater_consistency(answers)
-    if len(table) == 2:
-        shared, agreeing = table.min()
-        if 2 * agreeing < shared:
-            agreement = (
-                f"agree on {agreeing} of {shared} answers about the same two items"
-            )
-            return [
-                f"The two raters {agreement}: nothing says who of them errs.",
-                *notes,
-            ]
+    if len(table) == 2 and (2 * table["with_others"] < table["shared"]).all():
+        # Of the rater with fewer such answers, where the other one repeats some.
+        shared, agreeing = table.loc[table["shared"].idxmin()]
+        agreement = f"agree on {agreeing} of {shared} answers about the same two items"
+        return [
+            f"The two raters {agreement}: nothing says who of them errs.",
+            *notes,
+        ]
     limit = MOST_RANDOM / max(len(table), 1)
     against = [
         f"{name!r} answers against the others: with most of them in {agreeing} of "
@@ -216,7 +214,7 @@ def _is_like_a_coin(table: DataFrame) -> list[bool]:
     return [
         number >= FEWEST_REPEATED
         and binomtest(both, number, 0.5, alternative="less").pvalue >= MOST_RANDOM
-        # It is NaN where no other rater has repeated a question.
+        # The rate is NaN where no other rater has repeated a question.
         and rate < 0.5
         and binomtest(both, number, rate, alternative="greater").pvalue < limit
         for (both, number), rate in zip(counts, rates, strict=True)
@@ -284,9 +282,9 @@ def _one_sided(answers: DataFrame) -> list[str]:
     ]
     if not sides_in_words:
         return []
-    rough = "bound such utilities on one side, and the other ends of their intervals"
+    claim = "bound such utilities on one side, and the other ends of their intervals"
     return [
-        f"{'; '.join(sides_in_words)}: answers {rough} may be a tenth of them too near."
+        f"{'; '.join(sides_in_words)}: answers {claim} may be a tenth of them too near."
     ]
 
 
@@ -307,8 +305,8 @@ def _doubtful_names(names: dict[str, list[str]]) -> list[str]:
 def _single_names(answers: DataFrame) -> list[str]:
     """Returns a sentence about items with one answer, which may be misspelt others.
 
-    There is none where such items are many, but for up to ten whose names are nearly
-    those of others.
+    Where more than a tenth of the items have one answer, only those with a name nearly
+    that of another item are listed, and none where more than ten have one answer.
     """
     number = answer_totals(answers, answers[COUNT])
     singles = [name for name, count in number.items() if count == 1]

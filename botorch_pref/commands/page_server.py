@@ -83,12 +83,12 @@ class PageServer(uvicorn.Server):
     """
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Begins to stop; the next signal ends the process as it does any other."""
+        """Begins to stop; a second signal, from a timer at last, ends the process."""
         super().handle_exit(sig, frame)
         for handled in (signal.SIGINT, signal.SIGTERM):
             signal.signal(handled, signal.SIG_DFL)
         end = threading.Timer(STOP_SECONDS, signal.raise_signal, [sig])
-        # Where all is done before, the process need not wait for its end.
+        # The process need not wait for the timer where all is done before.
         end.daemon = True
         end.start()
 
@@ -164,7 +164,7 @@ def _experiment(
                 position_bias=arguments.position_bias,
                 context=arguments.context,
             )
-            # It only checks the options here and below; the one that is served is made
+            # Only checks the options, as below: the app that is served is made later,
             # of the experiment that is returned.
             make_app(trial, **options)
             return trial.copy(storage=arguments.storage)
@@ -241,9 +241,10 @@ def parameter_config(text: str) -> RangeParameterConfig | ChoiceParameterConfig:
 
 
 def _token(storage: str) -> str:
-    """Returns the token of a storage, the same after a restart.
+    """Returns the token of a storage, for a file the same after a restart.
 
-    A page that is open on a phone goes on when the server is back.
+    So a page that is open on a phone goes on when the server is back. For a database
+    with a URL the token is new each time.
     """
     fresh = secrets.token_urlsafe(16)
     if "://" in storage:

@@ -71,7 +71,7 @@ def rank(argv: Sequence[str]) -> None:
     _check_arguments(arguments)
     file = _read(arguments)
     answers = _answers_without(arguments.without, file.answers)
-    # Of all answers: the board before an item is left out is of these.
+    # For all answers: --without also ranks these, for the board before.
     items = read_items(arguments.items, file.answers) if arguments.items else None
     out: Path = arguments.out or Path("runs", table.stem)
     _check_folder(out, [path for path in (table, arguments.items) if path])
@@ -139,7 +139,7 @@ def _described(
 ) -> Ranking:
     """Gathers all that is printed and written: boards, notes and a table of raters.
 
-    The notes begin with those on the answers, which are given.
+    The ``notes`` on the answers come first, then those on the ranking.
     """
     home, raters = ranked.position_bias(), None
     about = _notes_on_ranking(ranked, boards[None], home, arguments.top)
