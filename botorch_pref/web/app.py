@@ -93,6 +93,7 @@ class Guard:
         self._token = None if token is None else token.encode()
         self._hosts = {"localhost", *(host.lower().rstrip(".") for host in hosts)}
         self._public = public
+        # By address: how many requests it might make, and when that was counted.
         self._allowances: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

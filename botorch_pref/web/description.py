@@ -261,33 +261,33 @@ def operation(name: str) -> JSON:
     Args:
         name: Of `READS` or `WRITES`.
     """
-    says = getdoc(getattr(PreferenceService, name)) or ""
-    summary, _, description = says.partition("\n")
-    told: JSON = {"operationId": name, "summary": summary}
+    text = getdoc(getattr(PreferenceService, name)) or ""
+    summary, _, description = text.partition("\n")
+    fields: JSON = {"operationId": name, "summary": summary}
     if description.strip():
-        told["description"] = description.strip()
+        fields["description"] = description.strip()
     if name in WRITES:
         schema: JSON = {"type": "object", "properties": SENT[name]}
         if name in REQUIRED:
             schema["required"] = REQUIRED[name]
-        told["requestBody"] = {
+        fields["requestBody"] = {
             "required": True,
             "content": {"application/json": {"schema": schema}},
         }
     else:
-        told["parameters"] = [
+        fields["parameters"] = [
             {"name": key, "in": "query", **_in_query(schema)}
             for key, schema in SENT[name].items()
         ]
     question = {"$ref": "#/components/schemas/Question"}
     reply = question if name in ASKING else having(**GOT[name])
-    told["responses"] = {
+    fields["responses"] = {
         "200": _response("What the call gets.", reply),
         "default": _response(STATUSES, {"$ref": "#/components/schemas/Error"}),
     }
     if name in ASKING:
-        told["responses"]["202"] = _response("It is still being chosen.", question)
-    return told
+        fields["responses"]["202"] = _response("It is still being chosen.", question)
+    return fields
 
 
 def _in_query(schema: JSON) -> JSON:

@@ -170,9 +170,10 @@ class QuestionQueue:
         self.remove(index)
 
     def skip(self, place: RaterPlace, index: int) -> bool:
-        """Withdraws a question unless it has an answer by now; whether it did."""
+        """Withdraws a question unless it has an answer by now; tells whether it did."""
         with self._changed:
-            # A page that was open before a restart comes with its question first.
+            # After a restart, what a page still displays may be nobody's: in its
+            # rater's place the skip can be undone.
             self._places.give_unowned(place)
         skipped = again_if_refused(withdraw_unanswered, self.experiment, index)
         with self._changed:
@@ -281,9 +282,10 @@ class QuestionQueue:
     # When it is enough.
 
     def _check_is_due(self) -> bool:
-        """Tells whether to look if it is enough, which takes long fits.
+        """Tells whether to look by now if more questions are worth it.
 
-        These need a process of their own: here they would hold up a notebook.
+        The look takes long fits. Where these have no process of their own, as in a
+        notebook, which they would hold up, it is never due.
         """
         answers = self.experiment.num_answers
         begun = answers >= self._worker.initial

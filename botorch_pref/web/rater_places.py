@@ -46,11 +46,12 @@ class RaterPlace:
 
     @property
     def in_need(self) -> bool:
-        """Whether somebody is asked here, and has at most `NUM_AHEAD` questions."""
-        in_use = self.questions or self.waiting_since is not None
-        return (
-            self.error is None and len(self.questions) < 1 + NUM_AHEAD and bool(in_use)
-        )
+        """Whether somebody is asked here, with at most `NUM_AHEAD` questions.
+
+        After an error nobody is, until it was told or a question was removed.
+        """
+        in_use = bool(self.questions) or self.waiting_since is not None
+        return in_use and self.error is None and len(self.questions) <= NUM_AHEAD
 
     def remove(self, index: int) -> None:
         """Removes a question, if it is here."""

@@ -131,7 +131,7 @@ _UNIT = re.compile(r"(.*\S)\s*(?:\(([^()]+)\)|\[([^\[\]]+)\])")
 _MIN_STEPS = 100
 """Steps of the last decimal within a parameter's bounds, at least."""
 
-_MAX_EXTRA_DIGITS = 10
+_MAX_EXTRA_DIGITS = 9
 """Digits that are added at most where options would look the same."""
 
 
@@ -224,7 +224,7 @@ def _decimals(parameter: RangeParameter, value: float) -> int:
     if parameter.log_scale:
         # As far as to the next value that is about e times as large, or to the end.
         width = min(width, value)
-    return max(0, math.ceil(math.log10(10 * _MIN_STEPS / width)) - 1)
+    return max(0, math.ceil(math.log10(_MIN_STEPS / width)))
 
 
 def _place(parameter: Parameter, value: Any) -> float | None:
@@ -459,11 +459,10 @@ def check_looks(space: SearchSpace, designs: Sequence[Mapping[str, Any]]) -> Non
 def _further_digits(space: SearchSpace, designs: Sequence[Mapping[str, Any]]) -> int:
     """Counts how many more digits tell designs apart; 0 where none do.
 
-    Rows of a catalogue and fine smallest differences need some.
+    Rows of a catalogue may, and designs that differ by less than the last decimal.
     """
-    counts = (
-        _num_distinct(space, designs, digits) for digits in range(_MAX_EXTRA_DIGITS)
-    )
+    numbers = range(_MAX_EXTRA_DIGITS + 1)
+    counts = (_num_distinct(space, designs, digits) for digits in numbers)
     return next((n for n, count in enumerate(counts) if count == len(designs)), 0)
 
 

@@ -330,9 +330,9 @@ class PreferenceService:
         return rater
 
     def _stated_context(self, arguments: Mapping[str, Any]) -> Context | None:
-        """Returns the context of a call; of a wrong one the page asks for another.
+        """Returns the context that a call states; None where it states none.
 
-        None where the call states none.
+        After the error for a wrong one, the page asks for another.
         """
         stated = context_object(arguments)
         if stated is None:

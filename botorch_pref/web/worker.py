@@ -126,9 +126,9 @@ def _effect_curves(
 
 
 def _records(table: DataFrame | None, name: str | None = None) -> list[JSON]:
-    """Lists the rows of a table, with its index as a column of this name, if any.
+    """Lists the rows of a table, with its index as a column; none without a table.
 
-    Without a table there are none.
+    The column has the ``name``, or else that of the index, or is called "index".
     """
     if table is None:
         return []
@@ -325,7 +325,7 @@ def _run_job(
 def run_noted(notes: list[str], job: Callable[[], T]) -> T:
     """Runs a job, whose warnings are added to the notes instead of printed.
 
-    In turn with all else of its kind, since filters of warnings are the process's.
+    Other jobs that are `one_at_a_time` wait: filters of warnings are the process's.
     """
     with warnings.catch_warnings(record=True) as caught:
         try:
@@ -383,6 +383,7 @@ class ModelWorker:
         self.initial = answers_before(settings, kind)
         model = model_classes()[settings.model]
         acquisition = duel_classes()[settings.acquisition_of(size)]
+        # The other process may not be able to import classes of a user's own.
         modules = [part.__module__.partition(".")[0] for part in (model, acquisition)]
         self._can_move = separate_process and modules == [_PACKAGE, _PACKAGE]
 

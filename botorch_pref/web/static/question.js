@@ -41,7 +41,7 @@ const letter = (place) => LETTERS[place] ?? `${place + 1}`;
 
 // ---------------------------------------------------------------- transports
 
-/** A call that was refused (status of HTTP), or did not arrive (0). */
+/** A call that was refused (status of HTTP), or got no reply in JSON (0). */
 class CallError extends Error {
   constructor(message, status, { question = null, needs = null, experiment = null } = {}) {
     super(message);
@@ -84,7 +84,7 @@ class HttpTransport {
       reply = await fetch(url, request);
       found = await reply.json();
     } catch {
-      throw new CallError(this.texts.say("noConnection"), reply?.ok ? 502 : 0);
+      throw new CallError(this.texts.say("noConnection"), 0);
     }
     if (!reply.ok) throw new CallError(found.error ?? reply.statusText, reply.status, found);
     return found;
@@ -546,7 +546,7 @@ class QuestionView {
     for (let failures = 0; ; ) {
       try {
         const asked = await this.call(call);
-        // Somebody else answers by now.
+        // Another load has begun since, or all was ended.
         if (load !== this.loads) return;
         this.#connected(true);
         failures = 0;
@@ -621,6 +621,7 @@ class QuestionView {
 
   /** Ends the questions of this person, who may go on whenever she likes. */
   #finish(enough) {
+    // What a load under way brings is not shown.
     this.loads += 1;
     this.asked = null;
     const goOn = () => { this.#keep("went on", enough.answers); this.load(); };
@@ -1168,7 +1169,6 @@ class QuestionView {
     this.main.replaceChildren(note, make("div", { class: "bp-options bp-of-2 bp-numbers" }, ghost(), ghost()));
   }
 
-  /** Says why there is no question, and what can be done about it. */
   /** Asks what is the case now, before the first question. */
   async #askContext() {
     const form = await this.#contextForm(() => {});
@@ -1191,6 +1191,7 @@ class QuestionView {
     } }, make("p", {}, this.texts.say("contextUse")), ...inputs.map(([, { element }]) => element), make("button", { class: "bp-save" }, this.texts.say("save")));
   }
 
+  /** Says why there is no question, and what can be done about it. */
   #complain({ message, question, needs }) {
     if (needs === "context" && this.context === null) return this.#askContext();
     this.busy = false;
@@ -1354,6 +1355,7 @@ class QuestionView {
       hint.textContent = save.disabled ? this.texts.say("asItIs", { option: letters[against.chosen()] }) : "";
     };
     const problem = make("p", { class: "bp-problem", role: "alert", hidden: true });
+    // By chance, so that a bias for A is none for a person's own design; sent again, it stays.
     const reversed = Math.random() < 0.5;
     const form = make("form", { class: "bp-form", novalidate: true, onsubmit: async (event) => {
       event.preventDefault();
@@ -1502,6 +1504,7 @@ class ReportView {
       figure.append(draw("path", { d: `M${[...points("lower"), ...points("upper").reverse()].join(" L")} Z`, class: "bp-band" }));
       figure.append(draw("path", { d: `M${points("change").join(" L")}`, class: "bp-line" }));
     }
+    // The option shown, to which changes are relative, has no interval.
     const own = rows.findIndex((row) => row.lower === 0 && row.upper === 0);
     if (own >= 0) figure.append(draw("circle", { cx: x(rows[own], own), cy: y(0), r: 5, class: "bp-mean" }));
     const named = isChoice ? rows.map((row, i) => [row, i, ""]) : [[rows[0], 0, "bp-start"], [rows.at(-1), rows.length - 1, "bp-end"]];
