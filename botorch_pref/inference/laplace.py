@@ -323,12 +323,11 @@ def _derivatives(
 def _curvature_tangent(
     factors: Factors, _: SitePosterior, mean: Tensor, nu: Tensor
 ) -> SiteTangent:
-    """Makes the tangent of curvature and slope of the factors at the mode.
+    """Makes the tangent of sites with the factors' slope and curvature at the mode.
 
-    A site has the slope and curvature of the log likelihood at the mode. When the mode
-    moves, the slope of the site there therefore changes by the curvature alone, as if
-    the site had stayed, and the change of the site has no force on the mode. Of the two
-    changes that the tangent takes, that of the variances does not count.
+    Where the mode moves to, a new site has the slope that the old one has there, the
+    curvature times the movement: its precision changes, and its force does not. Of the
+    two changes that the tangent takes, that of the variances does not count.
     """
 
     def moved(of_mean: Tensor, of_variance: Tensor) -> SiteChange:

@@ -194,7 +194,7 @@ class BouchardBound(Bound):
         """
         self._items = items = stage_items(stages)
         self._here = items.present.to(like)
-        is_set = in_some_element(stages >= 0, 2).any(-1)
+        is_set = in_some_element(stages >= 0, num_dims=2).any(-1)
         self._counts = like.new_ones(()) if counts is None else counts[..., is_set]
         # Of each item, 0 for phantoms: how often its set was chosen from.
         self._weights = self._here
@@ -407,7 +407,7 @@ def stage_bound(
     ``counts`` how often each choice was made, None for once.
     """
     sizes = (stages >= 0).sum(-1, keepdim=True)
-    is_pair = in_some_element(sizes.squeeze(-1) == 2, 1)
+    is_pair = in_some_element(sizes.squeeze(-1) == 2, num_dims=1)
     blocks: list[Bound] = []
     if bool(is_pair.any()):
         # Pairs of some element of the batch; rows of others have zeros there.

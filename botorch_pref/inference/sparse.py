@@ -324,6 +324,7 @@ class SparseTangent:
         # Slopes in the former sites are left to `_MovedSites`: they tell how sites move
         # each other after this.
         by_mean, by_variance, _, _, by_blur = self._slopes
+        # Of precisions, then of shifts.
         of_each = [
             by_mean[i] * of_mean.squeeze(-1)
             + by_variance[i] * of_variance

@@ -218,7 +218,7 @@ def _choice_model(
     centred = features - features.mean(-2, keepdim=True)
     often = torch.ones_like(features[..., :1, 0])
     if counts is not None:
-        is_set = in_some_element(stages >= 0, 2).any(-1)
+        is_set = in_some_element(stages >= 0, num_dims=2).any(-1)
         often = items.spread(counts[..., is_set].to(features))
     return _Model(take_rows(centred, items.points), items, eta, often)
 
@@ -261,7 +261,8 @@ def laplace_weights(
         diagonal = cholesky.diagonal(dim1=-2, dim2=-1)
         log_det = (2 * diagonal.log() - eta.log().unsqueeze(-1)).sum(-1)
         value = point.value - 0.5 * log_det
-        # Third derivatives: items pull by their leverage, p (x - mean)' S (x - mean).
+        # The mean is off the mode by third derivatives: items pull by their leverage,
+        # p (x - mean)' S (x - mean).
         half = torch.linalg.solve_triangular(cholesky, point.around.mT, upper=False)
         turned = point.p * half.square().sum(-2)
         pull = 0.5 * point.around.mT @ turned.unsqueeze(-1)

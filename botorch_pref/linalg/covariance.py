@@ -20,7 +20,7 @@ from botorch_pref.errors import BotorchPrefError, PrecisionError
 
 
 def joint_shape(*shapes: torch.Size) -> torch.Size:
-    """Broadcasts batch shapes, at once where all that are not empty agree.
+    """Broadcasts batch shapes, without torch where all that are not empty agree.
 
     ``torch.broadcast_shapes`` takes as long as a product of small matrices, and each
     product with a design asks for a shape.
@@ -241,11 +241,11 @@ class RowKernel:
     def __init__(
         self, kernel: Kernel, points: Tensor, indices: Tensor, coefficients: Tensor
     ) -> None:
-        """Stores what no scale changes, of all ``k m`` terms of rows.
+        """Stores what no scale changes, of the ``k`` terms of each of ``m`` rows.
 
         These are, for each two terms, the product of their coefficients, ``k m x k m``,
         and the squared difference in each feature, ``d x k^2 x m x m``; for each term
-        the products of its features, ``k m x d^2``.
+        the products of each two features, ``k m x d^2``.
         """
         self._kernel, self._base = kernel, cast("Any", kernel.base_kernel)
         # All first terms of the rows, then all second ones: `_blocks` relies on it.
@@ -378,7 +378,7 @@ def sparse_product(matrix: Tensor, other: Tensor) -> Tensor:
     """Multiplies ``matrix @ other``, where faster over non-zeros of ``matrix`` alone.
 
     Args:
-        matrix: ``batch_shape x k x k``, not with a batch: see :func:`sparse_matrix`.
+        matrix: ``batch_shape x k x k``; with a batch it is multiplied as a dense one.
         other: ``batch_shape x k x l``.
     """
     sparse = sparse_matrix(matrix)

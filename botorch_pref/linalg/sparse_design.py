@@ -78,7 +78,8 @@ class SparseDesign:
         """Appends ``p`` columns to the rows, with ``batch_shape x m x p`` entries.
 
         They stand for variables behind the ``n`` points, such as weights of covariates.
-        Rows get only as many terms more as the row of most non-zero entries has.
+        Each row gets as many terms more as there are non-zeros in the row of ``values``
+        that has the most.
         """
         n, p = self.num_points, values.shape[-1]
         columns = torch.arange(n, n + p, device=self.indices.device)
@@ -577,7 +578,7 @@ class BlockRows:
         A place that is the number of rows is padding, and has coefficients of zero.
         """
         is_row = blocks < rows.num_rows
-        # Padding repeats a row of the block: points that all rows share stay so.
+        # Padding repeats a row of the block, so that what all rows share stays shared.
         place = torch.where(is_row, blocks, blocks.amin(-1, keepdim=True))
         # Of a block of padding alone any row will do.
         place = place.clamp_max(rows.num_rows - 1)
@@ -588,17 +589,20 @@ class BlockRows:
     def _columns(self) -> list[_BlockColumns]:
         """The non-zeros in groups: those at points that rows of a block share are one.
 
-        A rater has one bias: products are with its column then, and not with a matrix.
-        Other non-zeros are a group for each of the ``w`` places.
+        Products take one column for such points, as a rater's bias. Non-zeros at other
+        points are a group for each of the ``w`` places.
         """
         same = (self.indices == self.indices[..., :1, :]).flatten(0, -2).all(0)
         columns = [
-            _BlockColumns(self.indices[..., i], self.coefficients[..., i], False)
+            _BlockColumns(
+                self.indices[..., i], self.coefficients[..., i], is_shared=False
+            )
             for i in (~same).nonzero().flatten().tolist()
         ]
         if bool(same.any()):
             points = self.indices[..., 0, same]
-            columns.append(_BlockColumns(points, self.coefficients[..., same], True))
+            coefficients = self.coefficients[..., same]
+            columns.append(_BlockColumns(points, coefficients, is_shared=True))
         return columns
 
     def _places(self, rows: _BlockColumns, columns: _BlockColumns) -> Tensor:
