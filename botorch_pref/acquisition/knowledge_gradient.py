@@ -353,6 +353,7 @@ class DuelingJointKG(DuelingJointEUBO):
         noise = torch.maximum(self._noise, min_noise)[..., None, None]
         k = toward.shape[-2]
         eye = torch.eye(k, dtype=mean.dtype, device=mean.device)
+        # Differences to the reference have its noise in common.
         root = torch.linalg.cholesky(toward[..., n:] + noise * (eye + 1))
         moves = torch.linalg.solve_triangular(root, toward, upper=False)
         # The optimum of many options would fit the draws, if these were few.

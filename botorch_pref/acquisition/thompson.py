@@ -224,7 +224,7 @@ class HallucinatedModel(DerivedModel):
         return Moments(means, covariance)
 
     def _given_draw(self, sets: Tensor) -> Moments:
-        r"""Computes moments of sets given the draw, ``k x batch_shape x q x d``.
+        r"""Computes moments given the draw, of ``k x batch_shape x q x d`` sets.
 
         With the covariance :math:`C_{*X}` of a set with the observed points, of which
         :math:`V \Lambda V^T` is the covariance, the ``shift`` is :math:`A = C_{*X} V

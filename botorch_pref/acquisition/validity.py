@@ -128,8 +128,9 @@ class FeasibilityWeighted(_ValidityAcquisition):
 def failing_value(value: Tensor, log_valid: Tensor, failure_value: float) -> Tensor:
     """Computes the value of a trial that may fail, at most that of one that cannot.
 
-    ``failure + g - (1 - P) |g|`` with ``g = value - failure`` and the probability ``P``
-    of a valid trial, whose logarithm is ``log_valid``: all shapes broadcast.
+    It is ``f + g - (1 - P) |g|`` with ``g = value - f``, the ``failure_value`` ``f``
+    and the probability ``P`` of a valid trial, whose logarithm is ``log_valid``: all
+    shapes broadcast.
     """
     gain, valid = value - failure_value, log_valid.exp()
     # Without the difference 1 - P, whose rounding would swallow a small P.

@@ -115,7 +115,7 @@ def ranking_size(
 def _is_crowd(answers: DataFrame) -> bool:
     """Tells whether answers are duels of raters that `CrowdPreferenceGP` can hold.
 
-    It is then faster than a dense model.
+    That model is then faster than a dense one.
     """
     if RATER not in answers.columns:
         return False
