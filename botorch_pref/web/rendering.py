@@ -459,7 +459,7 @@ def check_looks(space: SearchSpace, designs: Sequence[Mapping[str, Any]]) -> Non
 def _further_digits(space: SearchSpace, designs: Sequence[Mapping[str, Any]]) -> int:
     """Counts how many more digits tell designs apart; 0 where none do.
 
-    Rows of a catalogue may, and designs that differ by less than the last decimal.
+    Designs that differ by less than the last decimal need some, as in a catalogue.
     """
     numbers = range(_MAX_EXTRA_DIGITS + 1)
     counts = (_num_distinct(space, designs, digits) for digits in numbers)
