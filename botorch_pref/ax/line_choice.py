@@ -95,10 +95,10 @@ def check_ends(log: Log, designs: Sequence[TParameterization]) -> None:
 def chosen_line(
     projection: Projection, rater: str | None, context: Context = NO_CONTEXT
 ) -> Chosen:
-    """Returns the ends of the line of the next question, the smaller value first.
+    """Returns the ends of the next line; the first parameter that moves grows along it.
 
-    Lines run through designs that are spread, or through the recommended one: then one
-    parameter moves, another than on the last line, of which `LineEUBO` expects most.
+    Before the model chooses, the line runs through spread designs, see `_spread_line`;
+    then through the recommended design, and one parameter moves, see `_best_line`.
     """
     log, experiment = projection.log, projection.experiment()
     with with_rng_seed(derived_seed(log.settings, len(log.questions), "line")):
@@ -170,17 +170,18 @@ def _spread_line(log: Log, experiment: Experiment, context: Context) -> Chosen:
 def _best_line(projection: Projection, rater: str | None, context: Context) -> Chosen:
     """Gives the line through the recommended design that `best_line` chooses.
 
-    On each line that is compared one parameter moves.
+    One parameter moves on it: another than on the line before, unless no other can.
     """
     log = projection.log
     number = log.number_of_rater(rater)
     adapter: Any = fitted_adapter(projection, rater=number, context=context)
     best = best_anywhere(log, adapter)
     lines = _idle_lines(log, _lines_through(log, best))
-    asked_about = [end for line in lines for end in (line.first, line.last)]
-    # All at once, for transforms are slow: the design, ends of lines, of the last one.
-    points = adapter.points_of([best, *asked_about, *_last_line(log)])
+    candidates = [end for line in lines for end in (line.first, line.last)]
+    # All at once, for transforms are slow.
+    points = adapter.points_of([best, *candidates, *_last_line(log)])
     ends = points[1:].unflatten(0, (-1, 2))
+    # The line asked about last, if there is one, follows those to choose from.
     number_of_line = best_line(
         adapter.botorch_model, ends[: len(lines)], points[:1], ends[len(lines) :]
     )

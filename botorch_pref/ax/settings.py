@@ -232,7 +232,7 @@ def new_experiment(
     constraints.check_coefficients(space)
     constraints.check_feasible(space)
     constraints.fit_ranges(space)
-    # Of the ranges as they are now.
+    # By the ranges, which `fit_ranges` may have narrowed.
     check_smallest_difference(space, settings.smallest_difference)
     context.check_names(space, settings.context)
     if settings.context and (catalogue is not None or settings.baseline is not None):

@@ -186,10 +186,10 @@ def _form(tree: ast.expr, names: Mapping[str, str]) -> Form:
         case ast.Name(id=name):
             return 0.0, {names[name]: 1.0}
         case ast.UnaryOp(op=ast.UAdd() | ast.USub() as sign, operand=inner):
-            factor = 1 - 2 * isinstance(sign, ast.USub)
+            factor = -1.0 if isinstance(sign, ast.USub) else 1.0
             return _sum((0.0, {}), _form(inner, names), factor)
         case ast.BinOp(left=one, op=ast.Add() | ast.Sub() as sign, right=other):
-            factor = 1 - 2 * isinstance(sign, ast.Sub)
+            factor = -1.0 if isinstance(sign, ast.Sub) else 1.0
             return _sum(_form(one, names), _form(other, names), factor)
         case ast.BinOp(left=one, op=ast.Mult() | ast.Div() as operation, right=other):
             left_form, right_form = _form(one, names), _form(other, names)
@@ -524,12 +524,12 @@ def most_shares(
 def _narrow(space: SearchSpace, parameter: RangeParameter) -> bool:
     """Narrows a parameter of a space to the range that constraints leave it.
 
-    The new ends are rounded outwards, to a power of ten of at most a millionth of the
-    old range: no allowed value is beyond them.
+    The new ends are rounded outwards, to multiples of a power of ten that is at most a
+    millionth of the old range: no allowed value is beyond them.
 
     Returns:
-        Whether it did: only where less than a tenth of the old range is left, and more
-        than a single value.
+        Whether the range is narrower now: it stays where a tenth of it or more is left,
+        or a single value.
     """
     lower, upper = float(parameter.lower), float(parameter.upper)
     ends, span = _shares_left(space, parameter.name), upper - lower

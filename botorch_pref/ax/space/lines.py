@@ -229,8 +229,8 @@ def _readable_design(
 ) -> TParameterization:
     """Returns a design with some other values, rounded as people are shown them.
 
-    They are not rounded where that would leave the constraints. Derived parameters are
-    computed anew.
+    The values are not rounded where that would leave the constraints. Derived
+    parameters are computed anew.
     """
     rounded = {name: _rounded(space.parameters[name], v) for name, v in values.items()}
     readable_design = complete(space, {**design, **rounded})
@@ -251,24 +251,21 @@ def line_through(
     def with_value(value: Any) -> TParameterization:
         return complete(space, {**design, name: value})
 
-    low, high = _limits(space, design, name)
     if isinstance(parameter, ChoiceParameter):
         values = [v for v in parameter.values if space.check_membership(with_value(v))]
         low, high = values[0], values[-1]
+    else:
+        assert isinstance(parameter, RangeParameter)
+        low, high = _limits(space, design, parameter)
     first, last = (_readable_design(space, design, {name: end}) for end in (low, high))
     return None if first == last else Line(space, first, last)
 
 
 def _limits(
-    space: SearchSpace, design: TParameterization, name: str
-) -> tuple[Any, Any]:
-    """Finds the ends of a number that constraints allow while the others stay.
-
-    They are None for a choice, whose values `line_through` tries one by one.
-    """
-    parameter = space.parameters[name]
-    if not isinstance(parameter, RangeParameter):
-        return None, None
+    space: SearchSpace, design: TParameterization, parameter: RangeParameter
+) -> tuple[float, float]:
+    """Finds the ends of a number that constraints allow while the others stay."""
+    name = parameter.name
     low, high = float(parameter.lower), float(parameter.upper)
     for limit in space.parameter_constraints:
         weights: dict[str, Any] = limit.constraint_dict
