@@ -300,7 +300,7 @@ class PreferenceAdapter(TorchAdapter):
         if self.context:
             return self.points_of(arm.parameters for arm in self.arms)
         _, rows = self._arms_and_rows()
-        # Where raters are kept apart, the data have a row of each for the same arm.
+        # Where raters are kept apart, an arm has a row for each of its raters.
         first = [rows.index(place) for place in range(max(rows) + 1)]
         return self.dataset.X[first]
 
@@ -342,8 +342,8 @@ class PreferenceAdapter(TorchAdapter):
     ) -> FeedbackDataset:
         """Returns a part of ``get_training_data()`` as the model takes it.
 
-        Held-out answers are such parts, and those of raters with names. See
-        `feedback_dataset` of the counts of answers, and of raters kept apart.
+        Held-out answers are such parts, and those of raters with names. ``counts`` and
+        ``of_raters`` are those of `feedback_dataset`.
         """
         transformed, _, _ = self._transform_inputs_for_cv(experiment_data, [])
         return feedback_dataset(
@@ -353,8 +353,8 @@ class PreferenceAdapter(TorchAdapter):
     def model_of(self, dataset: FeedbackDataset) -> Model:
         """Returns the adapter's model, fitted from scratch to what `dataset_of` gave.
 
-        Cross-validation fits one a fold; the adapter's own stays as it is.
-        Its points are ``dataset.points``; where raters share, it is the model of all.
+        Cross-validation fits one a fold; the adapter's own stays as it is. The points
+        of the model are ``dataset.points``, also where raters share.
         """
         generator = self._botorch_generator
         surrogate = generator.surrogate.clone_reset()
@@ -375,8 +375,8 @@ class PreferenceAdapter(TorchAdapter):
 
         All of them have the ``fixed_features``, or are in the `context`.
 
-        With `COUNT` among Ax's arguments of the acquisition, the metadata of the run
-        have further questions, of up to so many in all, as `FURTHER`.
+        Where Ax's arguments of the acquisition ask for `COUNT` questions, the run's
+        metadata have those after the first as `FURTHER`; there may be fewer.
 
         Ax's ``pending_observations`` include what was withdrawn and what was answered:
         the adapter looks up itself which options are pending.
@@ -405,8 +405,8 @@ class PreferenceAdapter(TorchAdapter):
         space = self._experiment.search_space
         reference: list[Arm] = []
         if n > 1 and acquisition.reference is not None:
-            # As it was observed, for transforms there and back change digits. A design
-            # on a line that is no stop is none of the arms.
+            # The arm that was observed, for transforms there and back change digits. A
+            # reference on a line at which nobody stopped is no such arm.
             places = (self.datapoints == acquisition.reference).all(-1).nonzero()
             reference = [self.arms[int(places[0])] if len(places) else run.arms[0]]
             run = run_of_arms(run, [*reference, *run.arms[1:]])

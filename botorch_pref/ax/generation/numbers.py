@@ -231,16 +231,16 @@ def _transforms(integers: type[Transform]) -> list[type[Transform]]:
     ``integers`` is the transform of whole numbers: designs that are spread have another
     one than those that the model chooses.
     """
-    removed, *encoders = Cont_X_trans
+    remove_fixed, *encoders = Cont_X_trans
     ours: dict[type[Transform], type[Transform]] = {
         OrderedChoiceToIntegerRange: PlacesInOrder,
         IntToFloat: integers,
         UnitX: UnitNumbers,
     }
     encoded = (ours.get(t, t) for t in encoders)
-    # The last one is undone first: numbers are rounded, Ax's first one adds derived
-    # and fixed parameters of them, and the complete design is replaced by a row.
-    return [CatalogueRows, removed, ReadableNumbers, *encoded]
+    # The last one is undone first: numbers are rounded, then the fixed and derived
+    # parameters that Ax removed come back, then a row replaces the complete design.
+    return [CatalogueRows, remove_fixed, ReadableNumbers, *encoded]
 
 
 TO_UNIT_CUBE = _transforms(WholeNumbers)

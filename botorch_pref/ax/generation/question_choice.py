@@ -281,8 +281,9 @@ def model_spec(
             ``acquisition_options``.
         rater: The number of the rater whose utility counts, where raters share; None
             for the mean of all.
-        size: Number of options, by which the settings may choose the default.
-        num_parameters: Number of parameters to choose, by which they may as well.
+        size: Number of options; with ``num_parameters`` it decides which acquisition
+            function is the default, see `Settings.acquisition_of`.
+        num_parameters: Number of parameters to choose.
     """
     recommended = duel_classes()[settings.acquisition_of(size, num_parameters)]
     is_recommended = acquisition_class in (None, recommended)
@@ -299,7 +300,7 @@ def model_spec(
     )
     of_search = {
         Keys.OPTIMIZER_KWARGS.value: settings.optimizer_options,
-        # Whoever names an acquisition function is asked by it alone.
+        # No reliability checks for who names an acquisition function.
         CHECKS: settings.acquisition is None and acquisition_class is None,
     }
     surrogate = SurrogateSpec(metric_to_model_configs={OBJECTIVE: [config]})
@@ -311,7 +312,7 @@ def model_spec(
             "botorch_acqf_options": settings.acquisition_options
             if is_recommended
             else {},
-            # Without the only tie, a fold has no tie threshold to take over.
+            # A fold without the only tie cannot load the tie threshold of the model.
             "refit_on_cv": True,
         },
         generator_gen_kwargs={"model_gen_options": of_search},
@@ -391,25 +392,31 @@ def chosen_questions(
 ) -> list[Chosen]:
     """Returns next questions for people who answer at the same time, the best first.
 
-    The page asks so, all in one context. The model is fitted once and searched once,
-    see `NotedQuestions`: all questions have the same answers behind them. There may be
-    fewer than ``raters``: one where the options are spread, where each rater has a
-    utility, or where the first rater is asked a question again.
+    The page calls this for raters in one context. The model is fitted once and searched
+    once, see `NotedQuestions`: all questions have the same answers behind them. There
+    may be fewer questions than ``raters``: one where options are spread, where each
+    rater has a utility, or where the first rater is asked a question again.
     """
     log, settings = projection.log, projection.log.settings
     first, experiment = len(log.questions), projection.experiment()
-    again = derived_seed(settings, first, "repeat")
+    repeat_seed = derived_seed(settings, first, "repeat")
     by_model = num_answers(experiment) >= settings.initial
     pooled = len(raters) > 1 and settings.raters != SHARE
     choices: list[Chosen] = []
-    repeated = question_again(log, size, again, raters[0], context)
+    repeated = question_again(log, size, repeat_seed, raters[0], context)
     if by_model and pooled and repeated is None:
         with (
             with_rng_seed(derived_seed(settings, first, 0)),
             suppress(CandidateGenerationError),
         ):
-            of_all = (experiment, settings, log.position, size, None, len(raters))
-            run = next_run(*of_all, context)
+            run = next_run(
+                experiment,
+                settings,
+                log.position,
+                size,
+                count=len(raters),
+                context=context,
+            )
             best = chosen_by(run)
             further = (run.gen_metadata or {}).get(FURTHER, [])
             choices = [best, *(replace(best, options=options) for options in further)]
@@ -421,7 +428,7 @@ def chosen_questions(
 
 
 def derived_seed(settings: Settings, *purpose: int | str) -> int:
-    """Derives the seed of a purpose, which the parts tell from other purposes.
+    """Derives the seed of a ``purpose``, such as a question's number and a word.
 
     It is the same in all processes. Other seeds would change the questions of
     experiments that have begun.
@@ -465,18 +472,18 @@ def next_options(
     """Chooses options in a context that differ and were not asked about.
 
     Now and then the rater is asked an answered question again, see `question_again`.
-    Otherwise one is repeated only where none was found that was not asked. Rounding
-    under constraints can leave them, and points that are spread can fall together. Then
-    the strategy is asked again with another seed, and after a few times Sobol points
-    are taken. Where all that is left is pending with other raters, one of theirs is
-    asked: a table of few rows may have fewer questions than people.
+    Otherwise a question is repeated only where no new one was found. Rounded options
+    can violate constraints, and spread ones can fall together: then the next of the
+    `_proposals` is tried. Where only questions pending with other raters are left, one
+    of these is asked: a table of few rows may have fewer questions than people.
 
     A generator is made anew for each question, and its seed derived from the question's
     number: a restart changes nothing.
     """
     log = projection.log
-    again = derived_seed(log.settings, len(log.questions), "repeat")
-    if (repeated := question_again(log, size, again, rater, context)) is not None:
+    repeat_seed = derived_seed(log.settings, len(log.questions), "repeat")
+    repeated = question_again(log, size, repeat_seed, rater, context)
+    if repeated is not None:
         return repeated
     if context and not can_differ(log.space, log.settings.smallest_difference, context):
         raise ExperimentError(
@@ -599,7 +606,7 @@ def question_again(
         return None
     if log.num_compared < settings.initial:
         return None
-    # Of each question who answered it; where nobody has, who is asked.
+    # The rater of a question is who answered it, or who is asked if nobody has.
     answered = [q for q in log.questions if rater in (None, (q.standing or q).rater)]
     names = [frozenset(option.name for option in q.options) for q in answered]
     times = Counter(names)
@@ -616,7 +623,7 @@ def question_again(
         return None
     again = draws.choice(once)
     options = [option.parameters for option in again.as_chosen]
-    # From places as they were shown to those as they were chosen, as `Chosen` has them.
+    # The display has places in the question, and `Chosen` those in the order of choice.
     chosen_as = again.content.get("places", range(size))
     places = [chosen_as[place] for place in reversed(again.display or range(size))]
     return Chosen(options, REPEAT, places, repeats=again.index)

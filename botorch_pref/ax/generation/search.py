@@ -70,25 +70,26 @@ def design_space(
     base = torch.zeros(len(columns), dtype=torch.float64)
     in_lists: set[int] = set()
     for name, value in fixed.items():
-        places, table = _table(name, [value], transforms, place)
-        base[places] = table[0]
-        in_lists |= {*places}
+        indices, table = _table(name, [value], transforms, place)
+        base[indices] = table[0]
+        in_lists |= {*indices}
     constrained = constrained_names(search_space)
     for name, parameter in search_space.tunable_parameters.items():
         if name in fixed or not few_values(parameter, _MAX_VALUES):
             continue
         values = all_values(parameter)
-        places, table = _table(name, values, transforms, place)
-        is_category = len(places) > 1
+        indices, table = _table(name, values, transforms, place)
+        is_category = len(indices) > 1
         if is_category or name in constrained or len(values) <= _MAX_LISTED:
+            # What values add to constraints, see `Listed`: shares of the range times A.
             amounts = table[:, :1] * 0.0
             if name in constrained:
                 lower, upper = _ends(parameter)
                 numbers = torch.tensor(values, dtype=torch.float64)
                 amounts = ((numbers - lower) / (upper - lower)).unsqueeze(-1)
-            listed.append(Listed(places, table, amounts * A[:, places[0]]))
+            listed.append(Listed(indices, table, amounts * A[:, indices[0]]))
         else:
-            grids[places[0]] = table[:, 0].sort().values
+            grids[indices[0]] = table[:, 0].sort().values
     in_lists |= {column for entry in listed for column in entry.columns}
     numbers_at = [i for i in range(len(columns)) if i not in in_lists]
     space = DesignSpace(
@@ -227,10 +228,10 @@ class Distinctness:
         return torch.nn.functional.pad(gaps, (0, 1), value=torch.inf).amin(-1)
 
     def _gaps(self, options: Tensor, questions: Tensor) -> Tensor:
-        """Squares the differences of a question from others, ``batch_shape x K``.
+        """Squares the differences of a question from ``K`` others, ``batch_shape x K``.
 
-        It is the largest difference of an option of either question from the nearest
-        one of the other (Hausdorff's): below 1 the two look the same, in any order.
+        Two questions differ by Hausdorff's distance: the largest of an option of either
+        from the nearest option of the other. Below 1 they look the same, in any order.
         """
         points = with_others(options, self.reference)
         squared = self._squared(points, questions.flatten(0, 1))
@@ -457,8 +458,8 @@ class QuestionSearch:
     ) -> Tensor:
         """Chooses challengers of a reference one by one, ``size x d``.
 
-        Meanwhile those chosen are pending points of the acquisition function, after the
-        ones that it has; in the end it has these alone again.
+        Meanwhile those chosen are pending points of the acquisition function, after its
+        own; in the end it has its own alone.
         """
         pending = getattr(acquisition, "X_pending", None)
         chosen = waiting = reference[:0] if pending is None else pending
