@@ -117,13 +117,14 @@ def _counted(
 
     A container without a field for counts has a row for each time.
     """
-    block, times = kind.feedback(rows, num_levels), [counts.get(a, 1) for a, _ in rows]
+    block = kind.feedback(rows, num_levels)
+    times = [counts.get(answer, 1) for answer, _ in rows]
     if max(times) == 1:
         return block
-    # The container's field for counts, if it has one.
-    (name,) = block.tables
-    if name is not None:
-        return block._replaced({name: torch.tensor(times)})
+    # A container of one kind has one table, whose key is its field for counts or None.
+    (count_field,) = block.tables
+    if count_field is not None:
+        return block._replaced({count_field: torch.tensor(times)})
     if (total := sum(times)) > _MOST_REPEATED:
         raise ExperimentError(
             f"There are {total} answers that say {kind.field}, which models see one by "
@@ -163,9 +164,9 @@ def with_positions(
     """
     if not isinstance(block, Comparisons | Choices | Rankings):
         return block
-    # The field of the options comes first.
-    (sets, *_), *_ = block.tables.values()
-    numbered = zip(positions, getattr(block, sets).tolist(), strict=True)
+    # Of the one table of such a block, the first field has the options.
+    ((options_field, *_),) = block.tables.values()
+    numbered = zip(positions, getattr(block, options_field).tolist(), strict=True)
     rows: list[Any] = [
         [[positions.get(i, 0.0)] for i in options] for positions, options in numbered
     ]

@@ -311,10 +311,10 @@ def _questions_of_duels(
     }
 
     def option(row_name: str, row: Mapping[Hashable, Any], side: str) -> Any:
-        """Reads an option of a row: a design in columns, or an item's name."""
+        """Reads an option of a row: a design, or the id of a catalogue's row."""
         if not by_name:
-            columns = {name: f"{side}_{name}" for name in log.space.parameters}
-            return _design(log, row_name, row, columns, from_file)
+            of_side = {name: f"{side}_{name}" for name in log.space.parameters}
+            return _design(log, row_name, row, of_side, from_file)
         if items is None:
             return row[side]
         if row[side] not in designs:
@@ -355,6 +355,7 @@ def csv_table(text: str, num_above: int = 0) -> DataFrame:
     ``num_above`` are above the text. Rows in which every cell is empty, as spreadsheets
     leave them at the end, are left out. Cells are separated as `separator_of` says.
     """
+    # Excel's line "sep=;" is above the names.
     above = 1 if SEPARATOR_LINE.match(text) else 0
     header = StringIO(text, newline=None).readlines()[above : above + 1]
     if not header or not header[0].strip():
@@ -583,8 +584,7 @@ def answer_table(log: Log) -> DataFrame:
     would be called as others; who chose the question (``chosen_by``); who answered
     (``rater``), with a ``note`` and ``seconds``, how often (``count``), and when
     (``time``); the place at which the option was on display (``shown``), where that is
-    known;
-    ``cannot_compare``; and for each kind of answer the value of the option, see
+    known; ``cannot_compare``; and for each kind of answer the value of the option, see
     `Answer.rows`: ``winner`` is 1 for the winner and 0 for the loser, ``tie`` 1 for
     each, ``ranking`` 1 for the best and 2 for the second, ``valid`` 0 for options that
     failed. Cells of which nothing was said are empty.

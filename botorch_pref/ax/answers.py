@@ -224,7 +224,7 @@ def check_taken(
     }
     answers: dict[Answered, Mapping[str, Values]] = {(0, None): rows}
     if TIE.metric in told_kinds(rows):
-        # A tie threshold is learned from the first duel on that is decided.
+        # Ties alone teach no tie threshold; a decided duel beside them does.
         answers[1, None] = {WINNER.metric: {0: 1.0, 1: 0.0}}
     positions = dict.fromkeys(answers, positions_by_place) if biased else None
     blocks = feedback_blocks(answers, num_levels, positions)

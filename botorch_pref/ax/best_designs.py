@@ -97,7 +97,7 @@ def best_of_experiment(
 ) -> tuple[Arm, float, float]:
     """Finds the arm judged so far whose utility has the largest posterior mean.
 
-    Ax's client asks so, of an experiment whose log it does not have.
+    Ax's client, which has the experiment and not its log, calls this.
 
     Returns:
         The arm, and the posterior mean and variance of its utility.
@@ -118,7 +118,7 @@ def best_shown(adapter: PreferenceAdapter) -> TParameterization:
     constraints forbid them there.
 
     Raises:
-        ExperimentError: They forbid all of them.
+        ExperimentError: Constraints forbid all options there.
     """
     arms, means = adapter.arms, _moments(adapter, adapter.datapoints)[0]
     allowed = allowed_here(adapter, arms)
@@ -148,7 +148,8 @@ def predictions(
 def _moments(adapter: PreferenceAdapter, points: Tensor) -> tuple[Tensor, Tensor]:
     """Computes mean and variance of the utility of transformed points, ``n x d``.
 
-    Each is ``n`` long, and of an average over plausible models that of the mixture.
+    Each is ``n`` long. An ensemble and a fully Bayesian model predict a mixture, and
+    these are its mean and variance.
     """
     with torch.no_grad():
         posterior: Any = adapter.utility.posterior(points)
@@ -194,12 +195,12 @@ def _stop_near(
     raters = getattr(adapter.botorch_model, "raters", None)
     # Those whose mean the model's utility is; None where answers are pooled.
     numbers = None if raters is None else {*raters.flatten().tolist()}
-    answered = (
+    latest_first = (
         log.questions[answer.question]
         for answer in log.answers()
         if numbers is None or numbers == {log.raters[str(answer.rater)]}
     )
-    line = next((q for q in answered if q.is_line and not q.has_no_stop), None)
+    line = next((q for q in latest_first if q.is_line and not q.has_no_stop), None)
     if line is None or line.stop is None:
         return None
     designs = best, *(option.parameters for option in (line.stop, *line.options))
@@ -234,7 +235,7 @@ def cross_validation(adapter: PreferenceAdapter, num_folds: int) -> DataFrame:
     # A question that nothing was said of has no data to be held out.
     answered = set(data.observation_data.index.get_level_values("trial_index"))
     counts = answer_counts(adapter._experiment)
-    answers = [(i, r) for i in sorted(answered) for r in counts[i]]
+    answers = [(index, rater) for index in sorted(answered) for rater in counts[index]]
     times = [counts[index][rater] for index, rater in answers]
     total = sum(times)
     if not is_integer(num_folds) or num_folds not in range(2, total + 1):
@@ -251,7 +252,7 @@ def cross_validation(adapter: PreferenceAdapter, num_folds: int) -> DataFrame:
     every = np.repeat(np.arange(len(answers)), times)
 
     def dataset(places: Array) -> FeedbackDataset:
-        """Makes the data set of answers at some places, each as often as its place."""
+        """Makes the data set of answers, each as often as ``places`` has its place."""
         part: dict[int, dict[int | None, int]] = {}
         for place, count in zip(*np.unique(places, return_counts=True), strict=True):
             index, rater = answers[place]

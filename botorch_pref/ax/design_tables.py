@@ -241,12 +241,10 @@ def _differences(
     Differences of utility, with intervals, are shares of the ``unit``; beside them are
     the probabilities of `chances`.
     """
-    ends = designs.intervals(options, LEVEL, reference=reference)
+    means, lower, upper = designs.intervals(options, LEVEL, reference=reference)
     points, against = designs.points_of(options), designs.points_of([reference])
-    columns = dict(
-        zip(("difference", "least", "most"), (end / unit for end in ends), strict=True)
-    )
-    return table_of(columns | chances(designs.model, points, against))
+    shares = {"difference": means / unit, "least": lower / unit, "most": upper / unit}
+    return table_of(shares | chances(designs.model, points, against))
 
 
 def effect_table(

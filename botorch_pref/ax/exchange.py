@@ -57,7 +57,7 @@ def read_file(path: Path, name: str | None) -> Log:
     """
     try:
         content = file_content(path)
-    # A name that cannot be one is a ValueError.
+    # A path that no file can have is a ValueError.
     except (OSError, ValueError) as error:
         raise StorageError(f"Cannot read {path}: {error}") from error
     if content.startswith(SQLITE):
@@ -77,7 +77,7 @@ def read_file(path: Path, name: str | None) -> Log:
     except Exception as error:
         raise StorageError(
             f"{path} is no log that write_json wrote, or it is damaged: "
-            # The error of a text that is none has all of it in its representation.
+            # The representation of a UnicodeDecodeError would have the whole file.
             f"{type(error).__name__}: {error!s:.200} A table of answers goes to "
             "record_table."
         ) from error

@@ -240,7 +240,10 @@ def _rival_sentence(options: DataFrame, best: str) -> str:
 
 
 def _dissent_sentence(favourites: DataFrame | None, best: str) -> str:
-    """Names raters whose favourite is almost surely another than the best for all."""
+    """Names raters whose favourite is better for them than the best for all.
+
+    The probability of that is `LEVEL` or more.
+    """
     if favourites is None:
         return ""
     apart = favourites[favourites["better"] >= LEVEL]

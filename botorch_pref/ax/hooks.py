@@ -64,7 +64,7 @@ def _inputs(
     search_space_digest: SearchSpaceDigest,
     surrogate: Surrogate,
 ) -> dict[str, Any]:
-    """Gives Ax's hook: constructor arguments of a model from its data and its options.
+    """Returns constructor arguments of a model from its data and options, as Ax's hook.
 
     The digest of the search space would add nothing: features are in the unit cube, and
     categories are one-hot.

@@ -82,7 +82,7 @@ def replace_file(path: Path, content: bytes) -> None:
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
-    # A name that cannot be one is a ValueError.
+    # A path that no file can have is a ValueError.
     except (OSError, ValueError) as error:
         raise StorageError(f"Cannot write {path}: {error}") from error
 
@@ -260,8 +260,8 @@ class LogStore:
     def check_file(self, action: str, writes: bool) -> None:
         """Checks that an SQLite file can be opened, before a driver does so.
 
-        Its errors would say less. ``action`` is what cannot be done otherwise, for
-        messages. Databases on servers are not checked.
+        The driver's errors would say less than these, which say that ``action`` cannot
+        be done. Databases on servers are not checked.
         """
         if self.path is None:
             return

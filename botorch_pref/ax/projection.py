@@ -202,9 +202,9 @@ class Projection:
                 for metric, values in Answer(**answer.fields).rows(len(names)).items()
                 for i, value in values.items()
             ]
+            metric = POSITION.metric
             self._rows[index] += [
                 DataRow(index, stop.name, metric, metric, STOP, math.nan)
-                for metric in (POSITION.metric,)
                 for stop in stops
             ]
 

@@ -162,18 +162,20 @@ def _effect_figure(effect: DataFrame, name: str, low: float, high: float) -> str
     if not numeric:
         x = _scale(-0.5, len(values) - 0.5, 0, width)
     parts = [_line(0, y(0), width, y(0), "zero")]
-    ends = [*zip(map(x, places), map(y, effect["lower"]), strict=True)]
+    bottoms = [*zip(map(x, places), map(y, effect["lower"]), strict=True)]
     tops = [*zip(map(x, places), map(y, effect["upper"]), strict=True)]
     means = [*zip(map(x, places), map(y, effect["change"]), strict=True)]
     if numeric:
-        band = " ".join(f"{a:.1f},{b:.1f}" for a, b in [*ends, *tops[::-1]])
+        band = " ".join(f"{a:.1f},{b:.1f}" for a, b in [*bottoms, *tops[::-1]])
         curve = " ".join(f"{a:.1f},{b:.1f}" for a, b in means)
         parts += [f'<polygon points="{band}"/>', f'<polyline points="{curve}"/>']
         labels = [(0, "start", 2.0), (-1, "end", width - 2.0)]
     else:
-        for (a, b), (_, c), (_, mean) in zip(ends, tops, means, strict=True):
-            parts.append(_line(a, b, a, c, "interval"))
-            parts.append(f'<circle cx="{a:.1f}" cy="{mean:.1f}" r="4"/>')
+        for (place, low_end), (_, high_end), (_, mean) in zip(
+            bottoms, tops, means, strict=True
+        ):
+            parts.append(_line(place, low_end, place, high_end, "interval"))
+            parts.append(f'<circle cx="{place:.1f}" cy="{mean:.1f}" r="4"/>')
         labels = [(i, "middle", x(place)) for i, place in enumerate(places)]
     room = max(4, 28 // len(labels))
     for i, anchor, place in labels:
