@@ -80,8 +80,9 @@ def _told_rows(kind: AnswerKind, values: Values) -> list[tuple[str, Values]]:
     rows: list[tuple[str, Values]] = []
     for block in rankings_with_ties(options.unsqueeze(0), ranks.unsqueeze(0)):
         if isinstance(block, Choices):
-            sets = [[i for i in stage if i >= 0] for stage in block.stages().tolist()]
-            rows += [(BEST.metric, _first_won(options)) for options in sets]
+            # A stage has the chosen option, the others, and -1 as padding.
+            stages = [[i for i in row if i >= 0] for row in block.stages().tolist()]
+            rows += [(BEST.metric, _first_won(stage)) for stage in stages]
             continue
         assert isinstance(block, Comparisons)
         pairs, ties = block.pairs, block.ties

@@ -361,7 +361,7 @@ class PreferenceExperiment(StoredExperiment):
         """Returns the option with the largest posterior mean of the utility.
 
         Args:
-            anywhere: Of the whole search space, not only of those that were shown.
+            anywhere: Whether designs count that were never shown.
             rater: The rater whose utility counts, where raters share; None for the
                 mean of all.
             context: Where the best one is wanted, see `ask`. Options that were shown

@@ -80,7 +80,7 @@ class Question:
     def at(self, position: float) -> Design:
         """Returns the design at a position of the line, from 0, its first end, to 1.
 
-        It is the nearest one that there is, of whole numbers and numbers in steps.
+        Whole numbers and numbers in steps have the nearest value that there is.
 
         Raises:
             ExperimentError: The question is about no line, or this is no position.

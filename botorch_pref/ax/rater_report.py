@@ -75,8 +75,8 @@ def rater_tables(
     fit_by_evidence(model)
     by_number = {n: name for name, n in projection.log.raters.items()}
     names = [by_number[number] for number in numbers.tolist()]
-    limit = min(len(items), MOST_POINTS // len(names))
-    places = torch.linspace(0, len(items) - 1, limit).round().long()
+    num_items = min(len(items), MOST_POINTS // len(names))
+    places = torch.linspace(0, len(items) - 1, num_items).round().long()
     pairs = rater_agreement(model, items[places], numbers, names)
     return rater_reliability(model, names).iloc[in_circles(pairs)], pairs
 

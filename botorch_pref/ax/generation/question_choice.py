@@ -98,9 +98,9 @@ class SpreadGenerator(SobolGenerator):
     ) -> tuple[Array, Array]:
         """Makes ``n`` points of the digest's features, ``n x d``, of weights 1 each.
 
-        Ax gives all further arguments by name. ``init_position`` counts points, of the
-        sequence and of the random walk that replaces it in a thin polytope: it is
-        stored, and later points go on from there.
+        Linear constraints are ``A x <= b``; Ax gives all further arguments by name.
+        ``init_position`` counts points, of the sequence and of the random walk that
+        replaces it in a thin polytope: it is stored, and later points go on from there.
         """
         if linear_constraints is not None and not arguments.get("fixed_features"):
             bounds = torch.tensor(search_space_digest.bounds, dtype=torch.float64).T
