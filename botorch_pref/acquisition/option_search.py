@@ -68,7 +68,11 @@ class _ByCoordinates(WrappedAcquisition):
     """
 
     def __init__(self, acquisition: AcquisitionFunction, space: DesignSpace) -> None:
-        """Counts the coordinates of numbers, which come before places in lists."""
+        """Counts the coordinates of numbers, which come before places in lists.
+
+        They are shares of ranges, one a column, or the coordinates of a thin polytope's
+        frame, which may be fewer.
+        """
         super().__init__(acquisition)
         self.space = space
         self.frame = space.frame

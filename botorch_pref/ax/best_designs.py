@@ -187,10 +187,12 @@ def best_anywhere(log: Log, adapter: PreferenceAdapter) -> TParameterization:
 def _stop_near(
     log: Log, adapter: PreferenceAdapter, best: TParameterization
 ) -> TParameterization | None:
-    """Finds the last stop on a line, where a hand could not tell a design from it.
+    """Finds the last stop on a line, if no hand on the knob can tell ``best`` from it.
 
-    `best_anywhere` recommends it then. Of one rater's utility it is that rater's stop;
-    of the mean of several raters there is none.
+    `best_anywhere` recommends it then; None where the stop is farther away. Answers
+    that nothing on a line is best, or any good, name no stop and are passed over. Of
+    one rater's utility it is that rater's stop; of the mean of several raters there is
+    none.
     """
     raters = getattr(adapter.botorch_model, "raters", None)
     # Those whose mean the model's utility is; None where answers are pooled.

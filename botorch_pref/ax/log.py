@@ -231,7 +231,8 @@ class Log:
         """Adds an event that is known to be right.
 
         Threads may read meanwhile, so that the names of its options are added before a
-        question, and the question before its event.
+        question, and the question before its event. A rater is numbered before the
+        answer is among the log's events, where `answers` finds it.
         """
         if event.kind == ASKED:
             self._append_question(event)

@@ -193,7 +193,8 @@ def _of_sets(
 ) -> Tensor:
     """Averages probabilities of answers about sets over draws of the utilities.
 
-    Sets of one size are taken at once, in portions for memory.
+    Sets of one size are taken at once, in portions for memory. All get the same normal
+    draws, so that the size of portions changes no more than rounding.
 
     Args:
         sets: Places of options, ``m x k``, at the end of shorter sets -1.

@@ -349,12 +349,15 @@ class ConditionedNoise:
     def moved(self, values: Tensor, shifts: Tensor) -> Tensor:
         """Computes ``Q values + M shifts`` of rows, each ``batch_shape x m x k``.
 
-        The first part is the movement ``values`` of ``A f`` softened by the sites, the
-        second that of the shared noise by the sites' shifts. Without noise they are the
-        values.
+        If ``values`` are the movement of ``A f`` by sites with these shifts, it is that
+        of the rows with their noise: the first part is the movement softened by the
+        sites, the second that of the shared noise. If they are ``A Sigma_f A' Q'
+        shifts``, it is the rows' posterior covariance times any ``shifts``. Without
+        noise it is the values.
         """
         if not self.parts:
             return values
+        # No two blocks share a row.
         spread = torch.zeros_like(shifts)
         for part in self.parts:
             inner = part.covariance @ part.blocks.take(shifts)

@@ -178,7 +178,11 @@ class DuelLink(ABC):
 
     @abstractmethod
     def win_slope(self, mean: Tensor, variance: Tensor) -> Tensor:
-        r"""Computes the slope of the win probability, :math:`E[g'(u)]`."""
+        r"""Computes the slope of the win probability, :math:`E[g'(u)]`.
+
+        It is the derivative in the mean, and says how far an answer that is still to
+        come will move utilities. Inference does not need it.
+        """
 
     @abstractmethod
     def win_variance(self, mean: Tensor, variance: Tensor) -> Tensor:
@@ -218,7 +222,7 @@ class QuadratureLink(DuelLink):
         return (weights.softmax(0) * entropy).sum(0)
 
     def win_slope(self, mean: Tensor, variance: Tensor) -> Tensor:
-        """Computes the expected slope of the link, by its automatic derivative.
+        """Computes the slope, see base class, by the link's automatic derivative.
 
         The result has a graph where the mean, the variance or parameters of the link
         want gradients.

@@ -573,7 +573,8 @@ def _order_of_asking(
         repetitions = apart.repetitions(options)
         times = apart.times
         total = len(apart.questions) if times is None else float(times.sum())
-        # Questions without hope come after all that were asked, however often.
+        # Questions without hope come after all others, which were asked up to ``total``
+        # times.
         turn = repetitions + (total + 1) * ~hopeful[places].any(-1)
         return torch.where(allowed, turn, torch.inf)
 
