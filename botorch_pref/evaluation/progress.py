@@ -128,7 +128,9 @@ def _outcome_counts(point: Tensor, comparisons: Comparisons) -> Tensor:
     return counts.index_put((pair, outcomes), often, accumulate=True)
 
 
-NUM_SAMPLES = 4096
+NUM_SAMPLES, _OF_MEMBER = 4096, 1024
+"""Joint samples of a model, and the least of each member of an ensemble: members share
+their base samples, and so each needs enough for quantiles of its own."""
 
 
 def best_probability(
@@ -172,11 +174,17 @@ def utility_samples(
 ) -> Tensor:
     """Draws joint posterior samples of utilities, ``num_samples x batch_shape x n``.
 
-    One seed always gives the same draws; the global random state stays as it is.
+    Members of an ensemble, the last of the ``batch_shape``, share the samples: each has
+    an equal part, of `_OF_MEMBER` at least where as many are asked for. One seed always
+    gives the same draws; the global random state stays as it is.
     """
     with torch.no_grad():
         posterior = cast("TorchPosterior", check_one_to_one(model).posterior(points))
-        sampler = get_sampler(posterior, torch.Size([num_samples]), seed=seed)
+        count = num_samples
+        if is_ensemble(model):
+            equal_part = math.ceil(num_samples / model.batch_shape[-1])
+            count = min(num_samples, max(equal_part, _OF_MEMBER))
+        sampler = get_sampler(posterior, torch.Size([count]), seed=seed)
         samples: Tensor = sampler(posterior)
         return samples.squeeze(-1)
 
@@ -219,7 +227,7 @@ def remaining_gain(
     gain = utilities.amax(-1) - utilities[..., 0]
     if is_ensemble(model):
         gain = gain.mean(-1)
-    return RemainingGain(gain.mean(0), gain.std(0) / num_samples**0.5)
+    return RemainingGain(gain.mean(0), gain.std(0) / len(gain) ** 0.5)
 
 
 NUM_CANDIDATES = 512

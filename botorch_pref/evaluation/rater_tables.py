@@ -371,7 +371,7 @@ def rater_agreement(
         utilities = utility_samples(model, at_raters(X, raters), num_samples, seed)
         by_rater = utilities.reshape(-1, len(X), len(labels)).mT
         draws = _correlation(by_rater[:, first], by_rater[:, second]).mT
-        weights = torch.full_like(draws, 1 / num_samples)
+        weights = torch.full_like(draws, 1 / draws.shape[-1])
     else:
         draws, weights = _agreements_of_pairs(
             cast("PreferenceGP", model), X, raters, (first, second), num_samples, seed

@@ -38,7 +38,7 @@ from botorch_pref.numerics.argument_checks import (
 from botorch_pref.numerics.mixtures import systematic_sample
 from botorch_pref.posteriors.gaussian import Moments, contrast
 
-NUM_MODELS = 8
+NUM_MODELS = 32
 _PROPOSALS = 3
 """Draws of the Gaussian for each model."""
 

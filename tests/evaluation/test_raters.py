@@ -12,7 +12,7 @@ import pytest
 import torch
 from botorch.fit import fit_gpytorch_mll
 from botorch.models.transforms.input import Normalize
-from gpytorch.kernels import ProductKernel
+from gpytorch.kernels import ProductKernel, RBFKernel
 from scipy.stats import norm
 from torch import Tensor
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
@@ -231,6 +231,31 @@ def test_two_circles_of_raters_show() -> None:
     apart = table.drop(alike.index)
     assert len(apart) == 4
     assert alike["lower"].min() > 0 > apart["upper"].max()
+
+
+class Members(EPPreferenceGP):
+    _is_ensemble = True
+
+
+def test_agreement_by_an_ensemble_of_one_model_twice_is_that_of_the_model() -> None:
+    points = at_raters(
+        torch.linspace(0, 1, 4, dtype=DOUBLE).unsqueeze(-1), torch.arange(2)
+    )
+    # Both raters of items in pairs: the one prefers more, the other less.
+    answers = torch.tensor([[2, 0], [4, 2], [6, 4], [1, 3], [3, 5], [5, 7]])
+    kernels = [
+        RBFKernel(batch_shape=torch.Size(shape)).double() for shape in ((), (2,))
+    ]
+    items, raters = points[::2, :1], torch.arange(2)
+    tables = [
+        rater_agreement(model, items, raters)
+        for model in (
+            EPPreferenceGP(points, answers, covar_module=kernels[0]),
+            Members(points, answers.expand(2, -1, -1), covar_module=kernels[1]),
+        )
+    ]
+    # Quantiles and means of 4096 correlations, whose deviation is below 1.
+    pd.testing.assert_frame_equal(*tables, atol=4 / 2048**0.5, rtol=0)
 
 
 @pytest.mark.parametrize("is_contrary", [False, True])
