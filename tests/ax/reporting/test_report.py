@@ -35,6 +35,7 @@ from botorch_pref.ax.summary import all_judged, candidate_points
 from botorch_pref.errors import ExperimentError
 from botorch_pref.evaluation import best_probability
 from botorch_pref.models import averaged_utility
+from botorch_pref.models.plausible import NUM_MODELS
 
 
 @pytest.fixture(scope="module")
@@ -361,7 +362,7 @@ def test_what_is_left_is_sought_all_over_the_space(judged, result) -> None:
     values = averaged_draws(model, torch.cat([point, candidates]), 4096)
     gains = values.amax(-1) - values[:, 0]
     value, error = result.summary["value"], float(gains.std()) / 64
-    assert value["explanations of the answers"] == 8
+    assert value["explanations of the answers"] == NUM_MODELS
     assert value["searched for the best"] == f"{len(candidates)} designs"
     gain = value["expected remaining gain"]
     assert abs(gain - float(gains.mean())) < 4 * 2**0.5 * error
