@@ -185,7 +185,7 @@ def _initial_cutpoints(
                 "OrdinalProbitLikelihood needs num_levels of at least 2, or cutpoints; "
                 "pass OrdinalProbitLikelihood(num_levels)."
             )
-        share = torch.arange(1, num_levels, dtype=noise.dtype) / num_levels
+        share = torch.arange(1, num_levels).to(noise) / num_levels
         return 2 * noise.sqrt().unsqueeze(-1) * torch.special.ndtri(share)
     cutpoints = number_tensor("cutpoints", cutpoints, noise.dtype, noise.device)
     if cutpoints.dim() == 0 or 0 in cutpoints.shape:
