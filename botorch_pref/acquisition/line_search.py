@@ -204,12 +204,12 @@ def _last_stop(model: Model) -> tuple[Tensor, Tensor] | None:
 
 
 def is_at_stop(X: Tensor, stop: Tensor, ends: Tensor) -> bool:
-    """Tells whether no hand tells a design from a stop on a line.
+    """Tells whether a design is too near a stop on a line for a hand to part them.
 
     Args:
-        X: ``... x d``, the design, in units in which all ranges are alike.
-        stop: ``... x d``.
-        ends: ``2 x d``, of the line.
+        X: ``d`` or ``1 x d``, the design, in units in which all ranges are alike.
+        stop: ``d`` or ``1 x d``, in the same units.
+        ends: ``2 x d``, of the line, in the same units.
     """
     first, last = ends
     return bool((stop - X).norm() < STEADINESS * (last - first).norm())

@@ -112,9 +112,10 @@ class _ByCoordinates(WrappedAcquisition):
     def inequalities(self, options: Tensor) -> list[Constraint]:
         """Makes the constraints on numbers that a climb from options keeps to.
 
-        They are of BoTorch's form, and for each of the options, ``size x c``. Listed
-        values stay as they are in the climb. Where they add to a constraint, each
-        option has one of its own, with indices of options and of coordinates.
+        They are of BoTorch's form, ``>=``, and for each of the options, ``size x c``.
+        In a thin polytope they are on the numbers of its `Frame`. Listed values stay as
+        they are in the climb. Where listed values add to a constraint, each option has
+        one of its own, with indices of options and of coordinates.
         """
         places = torch.arange(self.num_numbers, device=options.device)
         if self.frame is not None:

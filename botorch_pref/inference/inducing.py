@@ -419,9 +419,10 @@ class FeatureFactor(SitePosterior):
     def point_precision(self) -> tuple[Tensor, Tensor]:
         """Computes ``M p``, ``batch_shape x n x r``, and ``p' M p``, ``r x r``.
 
-        ``M = A' W A`` is by what answers reduce the prior covariance of datapoints, and
-        ``p = K_XZ K_ZZ^-1`` projects inducing points to these: derivatives of evidence
-        and posterior in the prior are made of both.
+        With ``M = A' W A`` answers reduce the covariance ``K = F F'`` that features
+        give datapoints to ``K - K M K``; ``W`` is that of :mod:`.conditioning`, and
+        this ``M`` not that of noise. ``p = K_XZ K_ZZ^-1`` projects inducing points to
+        datapoints. Derivatives of evidence and posterior in the prior are made of both.
         """
         root = self._solver.root
         inner = torch.cholesky_solve(root.mT, self._cholesky)

@@ -351,7 +351,8 @@ class ConditionedNoise:
 
         If ``values`` are the movement of ``A f`` by sites with these shifts, it is that
         of the rows with their noise: the first part is the movement softened by the
-        sites, the second that of the shared noise. If they are ``A Sigma_f A' Q'
+        sites, the second that of the shared noise, whose posterior covariance given the
+        points is ``M = Q N``, with ``Q`` as in `soften`. If they are ``A Sigma_f A' Q'
         shifts``, it is the rows' posterior covariance times any ``shifts``. Without
         noise it is the values.
         """

@@ -373,7 +373,9 @@ class PreferenceAdapter(TorchAdapter):
     ) -> GeneratorRun:
         """Returns the ``n`` options of one question; see base class.
 
-        All of them have the ``fixed_features``, or are in the `context`.
+        All of them have the ``fixed_features``, or are in the `context`. Where the
+        ``model_gen_options`` have `CHECKS`, two options may be a duel whose answer is
+        foreseen, see `reliability_check`.
 
         Where Ax's arguments of the acquisition ask for `COUNT` questions, the run's
         metadata have those after the first as `FURTHER`; there may be fewer.
@@ -386,7 +388,7 @@ class PreferenceAdapter(TorchAdapter):
             context = fixed_features.parameters
         options = {**(model_gen_options or {})}
         if options.pop(CHECKS, False) and n == 2:
-            duel = self._check_duel(context)
+            duel = self._foreseen_duel(context)
             if duel is not None:
                 return GeneratorRun(duel, generator_key=self._generator_key)
         arguments = Keys.AX_ACQUISITION_KWARGS.value
@@ -423,8 +425,8 @@ class PreferenceAdapter(TorchAdapter):
             run._gen_metadata = {**(run.gen_metadata or {}), FURTHER: questions}
         return run
 
-    def _check_duel(self, context: Context) -> list[Arm] | None:
-        """Finds the arms of a `reliability_check`, a duel; None where none is due."""
+    def _foreseen_duel(self, context: Context) -> list[Arm] | None:
+        """Finds the arms of the duel of a `reliability_check`; None if none is due."""
         points, waiting = self.datapoints, self.open_questions(2)
         number = num_answers(self._experiment) + len(waiting)
         space = self.design_space(context)
