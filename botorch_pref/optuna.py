@@ -311,7 +311,7 @@ def _coordinate(distribution: Any, value: Any) -> float:
 
 
 def _value(distribution: Any, coordinate: float) -> Any:
-    """Returns the value whose `_coordinate` is the nearest to a given one."""
+    """Returns the value at a coordinate, see `_coordinate`, or the nearest there is."""
     if isinstance(distribution, CategoricalDistribution):
         return distribution.to_external_repr(round(coordinate))
     low, high = float(distribution.low), float(distribution.high)

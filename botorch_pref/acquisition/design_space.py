@@ -185,7 +185,7 @@ class DesignSpace:
 
     @cached_property
     def frame(self) -> Frame | None:
-        """Frame of the shares that satisfy constraints, where these are below 1 %.
+        """Frame of the shares that constraints allow, if less than 1 % of the cube.
 
         None elsewhere, and where a constraint is about a column that has a list of
         values: its place in the list is no share of a range.

@@ -99,8 +99,8 @@ class DuelingEUBO(DifferenceAcquisition):
     ) -> Tensor:
         """Computes the expected utility of the better option of each duel.
 
-        It is the mean of the second option (the level), and the expected improvement of
-        the first on it (the gain). A reference's mean is subtracted.
+        It is the sum of the second option's mean (the level) and the expected
+        improvement of the first on it (the gain). A reference's mean is subtracted.
         """
         mean = posterior.mean.squeeze(-1)  # type: ignore[attr-defined]
         level = mean[..., second]

@@ -527,7 +527,8 @@ def _chosen_question(request: _Request, model: Model) -> Question:
         # where values are utilities.
         failure = float(mean_at(model, best)) if of_new else 0.0
         value = FeasibilityWeighted(value, request.feasibility_model, failure)
-    # Where the utility is flat, joint options would be the same: distance parts them.
+    # Where the utility is flat, the model tells no options of `DuelingJointKG` apart:
+    # their designs have to differ.
     acquisition = _apart(value, space, by_model=rule is not DuelingJointKG)
     pending = _pending_options(of_new, model, best, request.open_questions)
     while len(options) < size:

@@ -260,8 +260,8 @@ class LogStore:
     def check_file(self, action: str, writes: bool) -> None:
         """Checks that an SQLite file can be opened, before a driver does so.
 
-        The driver's errors would say less than these, which say that ``action`` cannot
-        be done. Databases on servers are not checked.
+        The driver's errors would say less. ``action`` is what cannot be done otherwise,
+        for messages. Databases on servers are not checked.
         """
         if self.path is None:
             return

@@ -118,13 +118,13 @@ def print_raters(raters: DataFrame) -> None:
 
 def _printed(row: Series[float]) -> list[str]:
     """Returns the cells of a row in a terminal; the third, for the name, is empty."""
-    to_the_first = f"{row['least']:+z.2f} to {row['most']:+z.2f}"
+    difference = f"{row['least']:+z.2f} to {row['most']:+z.2f}"
     return [
         f"{row['rank']:.0f}",
         f"{row['rank_lower']:.0f}-{row['rank_upper']:.0f}",
         "",
         f"{row['utility']:+z.2f}",
-        "" if _is_first(row) else to_the_first,
+        "" if _is_first(row) else difference,
         _better(row),
         _win_rate_or_rating(row),
         f"{row['answers']:,.0f}",

@@ -149,6 +149,19 @@ FEWEST_REPEATED = 30
 """Pairs of answers about the same two items from which a rater is named."""
 
 
+def _note_on_two(table: DataFrame) -> list[str]:
+    """Returns a sentence about two raters who both disagree in most of their answers.
+
+    Neither of the two is named, since nothing says which of them errs.
+    """
+    if not (2 * table["with_others"] < table["shared"]).all():
+        return []
+    # Of the rater with fewer such answers, where the other one repeats some.
+    shared, agreeing = table.loc[table["shared"].idxmin()]
+    agreement = f"agree on {agreeing} of {shared} answers about the same two items"
+    return [f"The two raters {agreement}: nothing says who of them errs."]
+
+
 def notes_on_raters(answers: DataFrame, contradictions: DataFrame) -> list[str]:
     """Returns sentences about raters who contradict the others, or themselves.
 
@@ -158,14 +171,8 @@ def notes_on_raters(answers: DataFrame, contradictions: DataFrame) -> list[str]:
     """
     notes = _notes_on_contradictions(contradictions, HOME in answers.columns)
     table = rater_consistency(answers)
-    if len(table) == 2 and (2 * table["with_others"] < table["shared"]).all():
-        # Of the rater with fewer such answers, where the other one repeats some.
-        shared, agreeing = table.loc[table["shared"].idxmin()]
-        agreement = f"agree on {agreeing} of {shared} answers about the same two items"
-        return [
-            f"The two raters {agreement}: nothing says who of them errs.",
-            *notes,
-        ]
+    if len(table) == 2:
+        return _note_on_two(table) + notes
     limit = MOST_RANDOM / max(len(table), 1)
     against = [
         f"{name!r} answers against the others: with most of them in {agreeing} of "

@@ -202,8 +202,9 @@ class _FurtherColumns:
 def _with_names(table: CsvTable, names: Sequence[str]) -> CsvTable:
     """Returns a table whose columns are named as a user names them.
 
-    Where those names are numbers that the header lacks, or ``line`` for the numbers of
-    lines, columns are numbered from 1, and the first line is a row and not a header.
+    Where a user names all by numbers, or by ``line`` for the numbers of lines, columns
+    are numbered from 1, and the first line is a row; but it stays the header if it has
+    all these numbers beside a name in words.
 
     Args:
         table: The rows, below a line that may be one of them.

@@ -88,9 +88,9 @@ def _verdicts(
 def rated_targets(table: CsvTable, named: NamedColumns) -> Reading | None:
     """Recognises an evaluator's scores of all targets, which are the items.
 
-    Each row has a question, which counts as a rater, for some are harder. Of several
-    evaluators, ``named.rating`` chooses one by the name of any column of its scores.
-    None leaves the table to the next layout.
+    Where a column has the question of each row, it counts as a rater, for some are
+    harder. Of several evaluators, ``named.rating`` chooses one by the name of any
+    column of its scores. None leaves the table to the next layout.
     """
     by_evaluator = _scores(table)
     if named.rating is not None:

@@ -53,8 +53,8 @@ class Pair:
     def names(self, place: int) -> set[str]:
         """Returns what a cell may call the item at a ``place``, 0 or 1, in lower case.
 
-        It is the item's column or side, a or first, b or second; but beside home or
-        blue, where a is away and b is blue, their letters in `_SHORT`.
+        These are its column and its side, and a and first, or b and second. Sides in
+        `_SHORT` have the word there instead: beside home, "a" is away.
         """
         column, word = (self.first, self.second)[place], self.side[place]
         names = {column.casefold(), word, " ".join(words_of(column))}

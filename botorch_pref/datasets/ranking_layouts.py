@@ -144,7 +144,7 @@ def _rank_column(table: CsvTable) -> str | None:
 def _item_columns(table: CsvTable, used: Sequence[str | None]) -> list[str]:
     """Returns columns that may name items, the likeliest first.
 
-    Of an item is an ``id`` at the end of a name, as in ``driver_id``, not elsewhere.
+    Names with an ``id`` that is not their last word, as ``id_of_run``, are left out.
     """
     return [
         n

@@ -100,7 +100,7 @@ def separator_of(text: str) -> str:
 
     It is the one that the header has most often outside of quotes. Where decimals have
     commas, spreadsheets save semicolons. A first line ``sep=;``, as Excel writes it,
-    has the last word.
+    decides.
     """
     if named := SEPARATOR_LINE.match(text):
         return named[1]

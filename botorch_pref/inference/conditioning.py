@@ -69,9 +69,9 @@ def plus_identity(matrix: Tensor) -> Tensor:
 
 
 def site_cholesky(matrix: Tensor) -> Tensor:
-    """Computes the Cholesky factor of ``I + M``, the ``matrix``, with ``M >= 0``.
+    """Computes the Cholesky factor of ``I + M``, with ``M`` positive semi-definite.
 
-    Entries above the diagonal are not read.
+    Entries of the ``matrix`` above its diagonal are not read.
 
     Raises:
         PrecisionError: Rounding of the prior covariance left no factor.
@@ -170,8 +170,8 @@ class SitePosterior(ABC):
         r"""Makes the function that multiplies values by :math:`\Sigma \circ \Sigma`.
 
         :math:`\Sigma` is the posterior covariance of rows; values and product are
-        ``batch_shape x m``. Where the values change site precisions, minus the product
-        changes the variances of rows.
+        ``batch_shape x m``. If the values are changes of site precisions, minus the
+        product is the change of the variances of rows.
         """
         h = self.row_root()
         # Entry i is h_i' (h' diag(x) h) h_i, since Sigma is h h'.
@@ -494,8 +494,8 @@ def lost_digits(
 ) -> float:
     r"""Bounds rounding errors of a posterior at the worst row, in posterior deviations.
 
-    It is the largest of three errors where the prior is known to ``eps`` of itself, or
-    an upper bound of them, if at most 1e-4. The first is that of the prior covariance,
+    It is the largest of three errors in a rounding unit ``eps``, or an upper bound of
+    them, if that is at most 1e-4. The first is that of the prior covariance,
 
     .. math::
         \max_i \epsilon \, c_i \, \frac{1 - \Sigma_{ii} / C_{ii}}

@@ -527,8 +527,8 @@ class ExpectationPropagation(Engine):
     ) -> tuple[EPState, int]:
         """Iterates from a start to the state in which moments agree; counts sweeps.
 
-        With `MOST_ROWS` rows or fewer quick sweeps go first. They only say where the
-        others start, so that an error in them costs sweeps and no digits.
+        Quick sweeps go first where `QuickSweeps.from_problem` makes some. They only say
+        where the others start: an error in them costs sweeps and no digits.
         """
         search = partial(
             fixed_point,

@@ -502,7 +502,7 @@ class OpenPart:
         self._alone = True if factors.noise is None else ~factors.noise.inside
 
     def row_noise(self, open_variance: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Turns open variances of datapoints, ``batch_shape x n``, to noise of rows.
+        """Turns open variances of points, ``batch_shape x n``, into noise of rows.
 
         The first result is the blur, variances ``batch_shape x m``, 0 for rows that
         share noise; the second are the covariances of rows that share noise, ``... x

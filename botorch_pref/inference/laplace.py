@@ -325,9 +325,10 @@ def _curvature_tangent(
 ) -> SiteTangent:
     """Makes the tangent of sites with the factors' slope and curvature at the mode.
 
-    Where the mode moves to, a new site has the slope that the old one has there, the
-    curvature times the movement: its precision changes, and its force does not. Of the
-    two changes that the tangent takes, that of the variances does not count.
+    At the place that the mode moves to, the slopes of the factor and of its former site
+    are equal, for the site has the factor's curvature. So the precision of the site
+    changes, and its force does not. Of the two changes that the tangent takes, that of
+    the variances does not count.
     """
 
     def moved(of_mean: Tensor, of_variance: Tensor) -> SiteChange:

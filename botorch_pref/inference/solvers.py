@@ -592,7 +592,7 @@ class _PointFactor(SitePosterior):
         return self._gram - half.mT @ half
 
     def noise_precision(self, noise: NoiseBlocks) -> Tensor:
-        """Computes blocks of ``W = P - P A Sigma_f A' P``, a ``k x k`` for each.
+        """Computes blocks of ``W = P - P A Sigma_f A' P``, ``... x blocks x k x k``.
 
         ``-W / 2`` is a part of the evidence's gradient in shared noise. ``noise`` has
         to be a part of the solver's own: it is found by identity.

@@ -293,7 +293,7 @@ def _search(
     """Searches for matching sites, from those at ``weights``.
 
     A step that leads to no Gaussian is halved, and if that does not help, the number of
-    nodes is doubled. The second result are the last steps, ``batch_shape``, in
+    nodes is doubled. The second result has the last steps, ``batch_shape``, in
     posterior standard deviations, infinite where none led to a Gaussian with the most
     nodes; the third is the number of iterations.
     """

@@ -210,7 +210,7 @@ class PairwiseProbitLikelihood(GaussianNoise[Feedback]):
         return likelihood
 
     def learn_noise(self) -> Self:
-        """Lets a fit learn the noise, with the prior of people's, from its mode, 1.
+        """Lets a fit learn the noise from 1, the mode of the prior of people's noise.
 
         `LapsingProbitLikelihood.default_for` calls it where a user named no likelihood.
         """

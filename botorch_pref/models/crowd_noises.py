@@ -122,11 +122,10 @@ class _Response:
         r"""Computes derivatives in log noises of each row's share of a gradient.
 
         A rater's rows sum to the derivative of the log evidence in the rater's log
-        noise. With its part ``y`` without covariates, the share of a row ``z`` is
-        :math:`-\tfrac12 (a E[y] - \tau \Sigma^{yz})`, and its force :math:`a = \nu -
-        \tau E[z]`. Moments change first while the sites
-        stay, then the sites react, and the product rule joins the changes of the four
-        factors. The result is ``m x R``.
+        noise. The share of a row ``z``, whose part without covariates is ``y``, is
+        :math:`-\tfrac12 (a E[y] - \tau \Sigma^{yz})` with its force :math:`a = \nu -
+        \tau E[z]`. Moments change first while the sites stay, then the sites react, and
+        the product rule joins the changes of the four factors. The result is ``m x R``.
 
         Args:
             rater: Of each row, ``m`` numbers.

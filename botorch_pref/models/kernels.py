@@ -427,7 +427,7 @@ def _recorded_gradients(
 
 
 def check_categorical(categorical: object, dim: int) -> None:
-    """Checks which columns code the options of unordered choices by zeros and a one.
+    """Checks the argument for columns that code unordered choices by zeros and a one.
 
     Each is one of ``dim`` columns and of one choice, and a choice has two or more.
     """

@@ -48,7 +48,7 @@ from botorch_pref.posteriors.gaussian import Moments, gaussian_posterior
 def stages_of(blocks: Sequence[Feedback]) -> Tensor:
     """Splits answers into choices of one out of a set, as Plackett and Luce see them.
 
-    A pair is one choice, a ranking one for each place but the last. Rows are
+    A pair is one choice, a ranking one for each place but the last. The result has
     indices of items, ``batch_shape x L x k``, the chosen one first, -1 at the end.
     """
     stages = [

@@ -80,7 +80,7 @@ def _makes_several(transform: InputTransform) -> InputTransform | None:
     perturbations = getattr(transform, "perturbation_set", perturbations)
     is_one = isinstance(perturbations, Tensor) and len(perturbations) == 1
     # What transforms training inputs too makes one point of each, or `check_answered`
-    # had refused the model: most such transforms append features.
+    # would have refused the model: most such transforms append features.
     is_one |= transform.transform_on_train
     several = transform.is_one_to_many and transform.transform_on_eval
     return transform if several and not is_one else None
@@ -134,7 +134,7 @@ class DuelPairs(NamedTuple):
 
 
 def duel_pairs(X1: Tensor, X2: Tensor, model: UtilityModel) -> DuelPairs:
-    """Orders the two points of each duel, whichever of them is asked about.
+    """Orders the two points of each duel, the same whichever of them comes first.
 
     P(a beats b) and P(b beats a) are then one computation, and sum to one. The first is
     the point with the smaller value in the first coordinate in which both differ. The

@@ -256,7 +256,7 @@ def _about_peaks(
         variance: Tensor,
         places: Tensor,
     ) -> TiltedMoments:
-        """Integrates missed rows by more nodes, after the last by `bent_integral`."""
+        """Integrates missed rows by the next number of nodes, or by `bent_integral`."""
         missed_peak = Peak(*(part[..., places] for part in peak))
         if len(counts) == 1:
             function = of_missed(None)

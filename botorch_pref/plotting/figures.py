@@ -523,7 +523,7 @@ def _draw_utilities(
 
 
 def _draw_way(axes: Axes, problem: Problem, answered: Sequence[RankedQuestion]) -> None:
-    """Draws regrets by question, in percent of those of the worst option shown."""
+    """Draws the regret by question, in percent of that of the worst option shown."""
     options = torch.cat([answer.question.options for answer in answered])
     span = problem.best - float(problem.utility(options).min())
     _draw_regret(axes, [100 * answer.regret / span for answer in answered])

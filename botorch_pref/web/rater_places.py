@@ -48,7 +48,8 @@ class RaterPlace:
     def in_need(self) -> bool:
         """Whether somebody is asked here, with at most `NUM_AHEAD` questions.
 
-        After an error nobody is, until it was told or a question was removed.
+        After an error nobody is, until it was told, a question removed anywhere, or the
+        context changed.
         """
         in_use = bool(self.questions) or self.waiting_since is not None
         return in_use and self.error is None and len(self.questions) <= NUM_AHEAD

@@ -224,7 +224,8 @@ def _decimals(parameter: RangeParameter, value: float) -> int:
     if parameter.log_scale:
         # As far as to the next value that is about e times as large, or to the end.
         width = min(width, value)
-    return max(0, math.ceil(math.log10(_MIN_STEPS / width)))
+    # Rounded, since bounds from 22.3 to 32.3 are 9.999999999999996 apart.
+    return max(0, math.ceil(round(math.log10(_MIN_STEPS / width), 9)))
 
 
 def _place(parameter: Parameter, value: Any) -> float | None:

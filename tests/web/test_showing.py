@@ -130,6 +130,9 @@ def test_numbers_are_as_fine_as_their_bounds_need() -> None:
         assert written(parameter, value) == text
         apart = (upper - lower) / step(parameter)
         assert 100 <= apart <= 1000 or step(parameter) == 1, f"steps of {text}"
+    # Rounding of the bounds, here 9.999999999999996 apart, adds no decimal.
+    assert written(number(22.3, 32.3), 24.0) == "24.0"
+    assert written(number(2.0, 2.01), 2.005) == "2.0050"
     parameter = number(1e-4, 10, log_scale=True)
     texts = [written(parameter, v) for v in (0.00012345, 1.2345, 9.876)]
     assert texts == ["0.000123", "1.23", "9.88"]

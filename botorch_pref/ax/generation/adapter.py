@@ -353,8 +353,8 @@ class PreferenceAdapter(TorchAdapter):
     def model_of(self, dataset: FeedbackDataset) -> Model:
         """Returns the adapter's model, fitted from scratch to what `dataset_of` gave.
 
-        Cross-validation fits one a fold; the adapter's own stays as it is. The points
-        of the model are ``dataset.points``, also where raters share.
+        Cross-validation fits one a fold; the adapter's own stays as it is. The result
+        is about ``dataset.points``: where raters share, it is the model of all of them.
         """
         generator = self._botorch_generator
         surrogate = generator.surrogate.clone_reset()

@@ -300,7 +300,7 @@ def model_spec(
     )
     of_search = {
         Keys.OPTIMIZER_KWARGS.value: settings.optimizer_options,
-        # No reliability checks for who names an acquisition function.
+        # No reliability checks where somebody named an acquisition function.
         CHECKS: settings.acquisition is None and acquisition_class is None,
     }
     surrogate = SurrogateSpec(metric_to_model_configs={OBJECTIVE: [config]})
@@ -606,7 +606,7 @@ def question_again(
         return None
     if log.num_compared < settings.initial:
         return None
-    # The rater of a question is who answered it, or who is asked if nobody has.
+    # A question is that of whoever answered it, or of the rater who is asked.
     answered = [q for q in log.questions if rater in (None, (q.standing or q).rater)]
     names = [frozenset(option.name for option in q.options) for q in answered]
     times = Counter(names)

@@ -230,8 +230,8 @@ class Distinctness:
     def _gaps(self, options: Tensor, questions: Tensor) -> Tensor:
         """Squares the differences of a question from ``K`` others, ``batch_shape x K``.
 
-        Two questions differ by Hausdorff's distance: the largest of an option of either
-        from the nearest option of the other. Below 1 they look the same, in any order.
+        Two questions differ by Hausdorff's distance, the largest from an option of
+        either to the nearest of the other. Below 1 they look the same, in any order.
         """
         points = with_others(options, self.reference)
         squared = self._squared(points, questions.flatten(0, 1))
