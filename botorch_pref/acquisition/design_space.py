@@ -250,6 +250,11 @@ class DesignSpace:
         projected[..., varying] = X[..., varying]
         return projected
 
+    def same(self, first: Tensor, second: Tensor) -> Tensor:
+        """Tells which designs, ``n x d`` and ``m x d``, rounding alone parts."""
+        gaps = (first.unsqueeze(-2) - second).abs()
+        return (gaps <= _ROUNDING * self.widths).all(-1)
+
     def rounded_into_bounds(self, X: Tensor) -> Tensor:
         """Moves numbers that rounding left beyond their bounds to these, in copies."""
         moved = X.clone()
@@ -320,10 +325,10 @@ class DesignSpace:
         assert designs is not None, "the designs can be listed"
         rows = designs[~(designs.unsqueeze(-2) == options).all(-1).any(-1)]
         if len(rows) < count:
+            number = "is 1 design" if len(rows) == 1 else f"are {len(rows)} designs"
             raise FeedbackError(
-                f"There are {len(rows)} designs besides those that the question has; "
-                f"it needs {count} of them. Give more, by discrete or discrete_dims, "
-                "or a smaller size."
+                f"There {number} besides those that the question has; it needs "
+                f"{count}. Give more, by discrete or discrete_dims, or a smaller size."
             )
         return rows
 

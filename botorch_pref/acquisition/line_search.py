@@ -15,9 +15,14 @@ from botorch_pref.acquisition.design_space import DesignSpace
 from botorch_pref.acquisition.duels import observed_points, takes_points
 from botorch_pref.acquisition.exploring_rule import WrappedAcquisition
 from botorch_pref.acquisition.rules import DuelingJointEUBO
+from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback import LineChoices
 from botorch_pref.feedback.lines import STEADINESS
 from botorch_pref.models import GroupUtility
+
+ALONG = 1e-9
+"""The slope of a line against an edge below which it runs along that edge, as a share
+of the largest that it could have."""
 
 
 def line_ends(space: DesignSpace, start: Tensor, toward: Tensor) -> Tensor:
@@ -32,32 +37,82 @@ def line_ends(space: DesignSpace, start: Tensor, toward: Tensor) -> Tensor:
 
     Args:
         space: Of numbers that vary, and not of a table.
-        start: ``batch_shape x d``, designs of the space.
-        toward: ``batch_shape x d``, other designs, whose categories the lines have.
+        start: ``batch_shape x d``, designs of the space, whose listed values the lines
+            have.
+        toward: ``batch_shape x d``, other designs.
 
     Returns:
         ``batch_shape x 2 x d``. Both ends are the start where the two designs have the
         same numbers.
     """
     k = len(space.columns)
-    start_place, end_place = space.coordinates(start), space.coordinates(toward)
-    shares, categories = start_place[..., :k], end_place[..., k:]
-    direction = end_place[..., :k] - shares
+    place = space.coordinates(start)
+    shares, categories = place.tensor_split([k], -1)
+    direction = space.coordinates(toward)[..., :k] - shares
     identity = torch.eye(k).to(shares)
-    A, b = space.limits
-    normals = torch.cat([identity, -identity, A])
-    ends = torch.cat([torch.zeros(k).to(shares), -torch.ones(k).to(shares), b])
-    slack, slope = shares @ normals.T - ends, direction @ normals.T
-    # A start at an edge may be beyond it by rounding.
-    step = -slack.clamp_min(0.0) / torch.where(slope == 0, 1.0, slope)
-    lowest = torch.where(slope > 0, step, -torch.inf).amax(-1, keepdim=True)
-    highest = torch.where(slope < 0, step, torch.inf).amin(-1, keepdim=True)
+    normals = torch.cat([identity, -identity, space.limits[0]])
+    edges = torch.cat([torch.zeros(k), -torch.ones(k)]).to(shares)
+    edges = torch.cat(
+        [edges.expand(*shares.shape[:-1], -1), space.right_sides(place)], -1
+    )
+    slack, slope = shares @ normals.T - edges, direction @ normals.T
+    # Of an edge along the line rounding leaves a slope, where it limits nothing.
+    size = direction.abs().amax(-1, keepdim=True) * normals.abs().sum(-1)
+    is_across = slope.abs() > ALONG * size
+    step = -slack / torch.where(is_across, slope, 1.0)
+    is_lower, is_upper = is_across & (slope > 0), is_across & (slope < 0)
+    lowest = torch.where(is_lower, step, -torch.inf).amax(-1, keepdim=True)
+    highest = torch.where(is_upper, step, torch.inf).amin(-1, keepdim=True)
     moves = torch.stack([lowest, highest], dim=-2)
     moves = torch.where(moves.isfinite(), moves, 0.0)
     path = shares.unsqueeze(-2) + moves * direction.unsqueeze(-2)
     path = path.clamp(0.0, 1.0)
     categories = categories.unsqueeze(-2).expand(*path.shape[:-1], -1)
     return space.features(torch.cat([path, categories], dim=-1))
+
+
+def lines_through(space: DesignSpace, centre: Tensor, smallest: Tensor) -> Tensor:
+    """Lists lines through a design that move one number each, as far as there is room.
+
+    Args:
+        space: Of numbers that vary, and not of a table.
+        centre: ``1 x d``, a design of the space.
+        smallest: ``d``, the smallest difference that somebody could tell in each
+            column. Shorter lines are left out.
+
+    Returns:
+        ``n x 2 x d``.
+
+    Raises:
+        FeedbackError: No number has room.
+    """
+    k = len(space.columns)
+    toward = centre.repeat(k, 1)
+    # To the farther end of each number.
+    share = space.coordinates(centre)[0, :k]
+    low, high = space.bounds
+    each = torch.arange(k, device=centre.device)
+    toward[each, space.columns] = torch.where(share < 0.5, high, low)
+    ends = line_ends(space, centre.expand(k, -1), toward)
+    # Other numbers stay to the last digit.
+    lines = centre.repeat(k, 2, 1)
+    lines[each, :, space.columns] = ends[each, :, space.columns]
+    lines = lines[can_tell_ends(lines, smallest)]
+    if not len(lines):
+        raise FeedbackError(
+            "No line has room: one number has to move, so far that somebody can tell, "
+            "within the constraints. Ask for options."
+        )
+    return lines
+
+
+def can_tell_ends(lines: Tensor, smallest: Tensor) -> Tensor:
+    """Tells whether ends of lines, ``... x 2 x d``, differ by what somebody could tell.
+
+    That is ``smallest``, ``d``, in some column; the result is ``...``.
+    """
+    first, last = lines.unbind(-2)
+    return ((last - first).abs() >= smallest).any(-1)
 
 
 class LineEUBO(WrappedAcquisition):
@@ -132,9 +187,17 @@ def best_line(model: Model, lines: Tensor, X_ref: Tensor, recent: Tensor) -> Ten
     """
     with torch.no_grad():
         values = LineEUBO(model, X_ref)(lines)
+    return torch.where(are_turned(lines, recent), -torch.inf, values).argmax()
+
+
+def are_turned(lines: Tensor, recent: Tensor) -> Tensor:
+    """Tells which lines, ``n x 2 x d``, move the same numbers as a recent one, ``n``.
+
+    Of ``recent``, ``m x 2 x d``. None does where all do: one of them is asked about.
+    """
     moving, moved = (ends[:, 0] != ends[:, 1] for ends in (lines, recent))
     is_turned = (moving.unsqueeze(1) == moved).all(-1).any(-1)
-    return torch.where(is_turned & ~is_turned.all(), -torch.inf, values).argmax()
+    return is_turned & ~is_turned.all()
 
 
 def line_of_last_stop(model: Model, X: Tensor) -> Tensor:

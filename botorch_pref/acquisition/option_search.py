@@ -39,6 +39,15 @@ _STARTS, _EXCHANGES, _RESTARTS = 1_024, 30_000, 8
 """Numbers of the search where questions are more: how many are drawn, how many are
 valued in all in exchanges of one option, and from how many of those drawn at most."""
 
+ALL_ARE_OPEN = "pending has all questions that the designs make; wait for an answer."
+"""The error where designs are listed, and nothing is left to ask about them."""
+
+TOO_FEW = (
+    "inequality_constraints leave fewer designs than the question has options; loosen "
+    "them, or ask for a smaller size."
+)
+"""The error where designs are drawn, and none is unlike the options."""
+
 Order = Callable[[Tensor], Tensor]
 """The place of questions about designs in the order of asking, infinite for those never
 to be asked: from places of designs, ``n x size``, to ``n``."""
@@ -181,9 +190,7 @@ def best_options(
 
     options = best_of_designs(acquisition, designs, size, order)
     if options is None:
-        raise FeedbackError(
-            "pending has all questions that the designs make; wait for an answer."
-        )
+        raise FeedbackError(ALL_ARE_OPEN)
     return options
 
 
@@ -201,10 +208,12 @@ def _without_copies(
     """
     for place in range(len(options)):
         others = torch.cat([options[:place], options[place + 1 :], beside])
-        if not bool((options[place] == others).all(-1).any()):
+        if not bool(space.same(options[place : place + 1], others).any()):
             continue
         designs = space.features(space.draw(_STARTS, seed))
-        is_copy = (designs.unsqueeze(-2) == others).all(-1).any(-1)
+        is_copy = space.same(designs, others).any(-1)
+        if bool(is_copy.all()):
+            raise FeedbackError(TOO_FEW)
         exchanged = options.repeat(int((~is_copy).sum()), 1, 1)
         exchanged[:, place] = designs[~is_copy]
         options = exchanged[in_portions(acquisition, exchanged).argmax()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import combinations
 from random import Random
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -30,11 +31,14 @@ from botorch_pref.acquisition.exploring_rule import SMALLEST_DIFFERENCE
 from botorch_pref.acquisition.knowledge_gradient import without_hopeless
 from botorch_pref.acquisition.line_search import (
     LineEUBO,
+    are_turned,
     best_line,
+    can_tell_ends,
     line_ends,
     line_of_last_stop,
+    lines_through,
 )
-from botorch_pref.acquisition.option_search import best_options
+from botorch_pref.acquisition.option_search import ALL_ARE_OPEN, TOO_FEW, best_options
 from botorch_pref.acquisition.plane_search import best_plane, planes_through, side_of
 from botorch_pref.acquisition.recommendation import recommended_of_space
 from botorch_pref.acquisition.reliability_check import reliability_check
@@ -44,6 +48,14 @@ from botorch_pref.acquisition.space_arguments import (
     checked_designs,
     checked_pending,
     space_of,
+)
+from botorch_pref.asking.reasons import (
+    REASON_OF_CHECK,
+    reason_of_joined,
+    reason_of_line,
+    reason_of_pair,
+    reason_of_plane,
+    reason_of_spread,
 )
 from botorch_pref.errors import FeedbackError
 from botorch_pref.models import PreferenceGP
@@ -75,6 +87,9 @@ challenger; with twenty they find less (`docs/logbook/claims.md`)."""
 SPREAD, CHECK = "Sobol", "Check"
 """Choosers in place of an acquisition function: of options that are spread, and of
 duels that show whether answers can be relied on."""
+
+_FURTHER = 32
+"""Designs that are drawn for each option where constraints make some the same."""
 
 _DESIGNS, _OPEN = 256, 24
 """Designs that one may choose in the end are of so many; options of open questions that
@@ -138,40 +153,6 @@ class LineQuestion(Question):
             )
         first, last = self.options
         return torch.lerp(first, last, share)
-
-
-_REASONS: dict[type[AcquisitionFunction], str] = {
-    DuelingBALD: (
-        "Answers about these options are expected to say more of the utility of all "
-        "designs than answers about others."
-    ),
-    DuelingEUBO: (
-        "Both options are new: the better one of them is expected to be better than "
-        "that of any other pair."
-    ),
-    DuelingExploringEIIG: (
-        "One option is the best design so far. Its challengers are those whose answers "
-        "teach most, or now and then those that may be far better."
-    ),
-    LineEUBO: (
-        "The line runs through the recommended design and moves one number, if there "
-        "are several another than the last line moved: that by which the best design "
-        "of its line is expected to be the best."
-    ),
-    DuelingJointEUBO: (
-        "The options move two numbers of the recommended design, those by which the "
-        "best of them is expected to be the best."
-    ),
-    DuelingJointKG: (
-        "One option is the best design so far. The others were chosen together, so "
-        "that the design to take after the answer is expected to be as good as can be."
-    ),
-}
-
-_CHECKS = (
-    "The answer to this duel is foreseen: it shows how far the answers can be relied "
-    "on, which the answers so far leave open."
-)
 
 
 @checked_arguments
@@ -424,15 +405,6 @@ def _num_answers(model: Model) -> int:
     return INITIAL if duels is None else len(duels)
 
 
-def _too_little(request: _Request) -> str:
-    """Says what a model lacks to choose, as the start of a sentence."""
-    answers = request.num_answers
-    if answers >= request.num_initial:
-        return "All answers are about one design; before there are two,"
-    number = "is 1 answer" if answers == 1 else f"are {answers} answers"
-    return f"There {number}; before there are {request.num_initial},"
-
-
 def _spread_question(request: _Request) -> Question:
     """Asks a question that is spread over the space, while the model knows little.
 
@@ -446,14 +418,51 @@ def _spread_question(request: _Request) -> Question:
     asked_about = torch.cat([request.observed, request.open_questions.flatten(0, 1)])
     if space.rows is None:
         before = len(asked_about) + len(beside)
-        spread = space.features(space.draw(before + count, request.seed)[before:])
+        spread = _drawn(space, before, count, beside, request.seed)
     else:
         rows = space.rows_besides(beside, count)
         times = (rows.unsqueeze(-2) == asked_about).all(-1).sum(-1)
         order = (times + torch.rand(len(rows)).to(times.device)).argsort()
-        spread = rows[order[:count]]
-    reason = f"{_too_little(request)} options are spread over all designs."
+        spread = _first_not_open(rows[order], count, beside, request.open_questions)
+    options = "further options" if len(beside) else "options"
+    reason = reason_of_spread(
+        f"{options} are spread over all designs.",
+        request.num_answers,
+        request.num_initial,
+    )
     return Question(torch.cat([beside, spread]), SPREAD, reason)
+
+
+def _drawn(
+    space: DesignSpace, before: int, count: int, beside: Tensor, seed: int
+) -> Tensor:
+    """Draws ``count`` designs, ``count x d``, after as many as there were ``before``.
+
+    They differ from each other and from options ``beside``, ``k x d``.
+    """
+    for times in (1, _FURTHER):
+        drawn = space.features(space.draw(before + times * count, seed)[before:])
+        is_repeated = space.same(drawn, drawn).tril(-1).any(-1)
+        is_repeated |= space.same(drawn, beside).any(-1)
+        if len(drawn[~is_repeated]) >= count:
+            return drawn[~is_repeated][:count]
+    raise FeedbackError(TOO_FEW)
+
+
+def _first_not_open(
+    rows: Tensor, count: int, beside: Tensor, questions: Tensor
+) -> Tensor:
+    """Takes the first ``count`` rows that make no open question with those beside.
+
+    Rows are ``N x d``, options ``beside`` ``k x d``, and open ``questions`` ``m x (k +
+    count) x d``.
+    """
+    for places in combinations(range(len(rows)), count):
+        options = torch.cat([beside, rows[[*places]]])
+        is_same = (questions.unsqueeze(-2) == options).all(-1).any(-1).all(-1)
+        if not bool(is_same.any()):
+            return rows[[*places]]
+    raise FeedbackError(ALL_ARE_OPEN)
 
 
 def best_design(model: Model, space: DesignSpace, seed: int) -> Tensor:
@@ -490,7 +499,11 @@ def _check_question(request: _Request, model: Model) -> Question | None:
     waiting = request.open_questions
     number = request.num_answers + len(waiting)
     duel = reliability_check(model, request.space, number, waiting)
-    return None if duel is None else Question(duel[torch.randperm(2)], CHECK, _CHECKS)
+    return (
+        None
+        if duel is None
+        else Question(duel[torch.randperm(2)], CHECK, REASON_OF_CHECK)
+    )
 
 
 def _chosen_question(request: _Request, model: Model) -> Question:
@@ -512,7 +525,8 @@ def _chosen_question(request: _Request, model: Model) -> Question:
     of_new = size == 2 and rule in (DuelingBALD, DuelingEUBO) and not len(beside)
     centres, options = best, beside if len(beside) else best[: not of_new]
     in_turn = rule in (DuelingBALD, DuelingExploringEIIG) and not of_new
-    at_once = 1 if in_turn else size - len(options)
+    num_there = len(options)
+    at_once = 1 if in_turn else size - num_there
     make: Any = rule
     make = make if of_new else partial(make, X_ref=best)
     if rule is DuelingJointKG:
@@ -549,7 +563,17 @@ def _chosen_question(request: _Request, model: Model) -> Question:
             chosen = without_hopeless(acquisition, chosen, options, likely)
         options = torch.cat([options, chosen])
     order = torch.randperm(size)
-    return Question(options[order], rule.__name__, _REASONS[rule])
+    if of_new:
+        return Question(options[order], rule.__name__, reason_of_pair(rule))
+    is_observed = bool((request.observed == best).all(-1).any())
+    reason = reason_of_joined(
+        rule,
+        num_beside=len(beside),
+        is_best_so_far=is_observed or len(request.best) > 0,
+        num_chosen=size - num_there,
+        is_joint=not in_turn,
+    )
+    return Question(options[order], rule.__name__, reason)
 
 
 def _pending_options(
@@ -574,9 +598,18 @@ def _spread_line(request: _Request) -> LineQuestion:
     space = request.space
     number = request.num_answers + len(request.open_questions)
     start, toward = space.features(space.draw(2 * number + 2, request.seed))[-2:]
-    spread = "lines run through designs that are spread over all."
-    reason = f"{_too_little(request)} {spread}"
-    return LineQuestion(line_ends(space, start, toward), SPREAD, reason)
+    line = line_ends(space, start, toward)
+    smallest = SMALLEST_DIFFERENCE * space.widths
+    if not can_tell_ends(line, smallest):
+        # As where both designs are in the same corner.
+        lines = lines_through(space, start.unsqueeze(0), smallest)
+        line = lines[number % len(lines)]
+    reason = reason_of_spread(
+        "lines run through designs that are spread over all.",
+        request.num_answers,
+        request.num_initial,
+    )
+    return LineQuestion(line, SPREAD, reason)
 
 
 def _line_question(request: _Request, model: Model) -> LineQuestion:
@@ -587,18 +620,14 @@ def _line_question(request: _Request, model: Model) -> LineQuestion:
     """
     space = request.space
     best = _recommended(request, model)
-    # Along each number in turn, to its farther end.
-    k = len(space.columns)
-    centre = space.coordinates(best).repeat(k, 1)
-    end = centre.clone()
-    end[:, :k].diagonal().copy_((centre[0, :k] < 0.5).to(centre))
-    toward = space.features(end)
-    lines = line_ends(space, best.expand_as(toward), toward)
+    lines = lines_through(space, best, SMALLEST_DIFFERENCE * space.widths)
     recent = request.open_questions
     if not len(recent):
         recent = line_of_last_stop(model, best)
     line = lines[best_line(model, lines, best, recent)]
-    return LineQuestion(line, LineEUBO.__name__, _REASONS[LineEUBO])
+    are_some_turned = bool(are_turned(lines, recent).any())
+    reason = reason_of_line(_centre(request), are_some_turned)
+    return LineQuestion(line, LineEUBO.__name__, reason)
 
 
 def _plane_question(request: _Request, model: Model) -> Question:
@@ -611,7 +640,13 @@ def _plane_question(request: _Request, model: Model) -> Question:
     smallest = SMALLEST_DIFFERENCE * space.widths
     planes = planes_through(space, best, side, smallest)
     options = best_plane(model, planes, best, request.open_questions, smallest)
-    return Question(options, DuelingJointEUBO.__name__, _REASONS[DuelingJointEUBO])
+    reason = reason_of_plane(_centre(request))
+    return Question(options, DuelingJointEUBO.__name__, reason)
+
+
+def _centre(request: _Request) -> str:
+    """Names the design through which lines and planes run, see `_recommended`."""
+    return "best design so far" if len(request.best) else "recommended design"
 
 
 def _recommended(request: _Request, model: Model) -> Tensor:

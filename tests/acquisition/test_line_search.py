@@ -39,9 +39,9 @@ def test_lines_run_through_both_designs_from_edge_to_edge() -> None:
     start, toward = SPACE.features(SPACE.draw(400, seed=1)).split(200)
     ends = line_ends(SPACE, start, toward)
     assert bool(SPACE.allows(ends).all())
-    # The category is that of the design toward which the line runs.
-    assert torch.equal(ends[:, 0, 2:], toward[:, 2:])
-    assert torch.equal(ends[:, 1, 2:], toward[:, 2:])
+    # The category is that of the design at which the line starts.
+    assert torch.equal(ends[:, 0, 2:], start[:, 2:])
+    assert torch.equal(ends[:, 1, 2:], start[:, 2:])
     first, second = ends[:, 0, :2], ends[:, 1, :2]
     length = (second - first).norm(dim=-1)
     for point in (start[:, :2], toward[:, :2]):
@@ -50,8 +50,54 @@ def test_lines_run_through_both_designs_from_edge_to_edge() -> None:
     # A step on, one is outside.
     for end, far_end in ((first, second), (second, first)):
         beyond = end + 1e-3 * (end - far_end)
-        X = torch.cat([beyond, toward[:, 2:]], dim=-1)
+        X = torch.cat([beyond, start[:, 2:]], dim=-1)
         assert not bool(SPACE.allows(X).any())
+
+
+# x_0 + x_1 / 2 is at most, and at least, 1.
+SUM = (torch.tensor([0, 1]), torch.tensor([1.0, 0.5], dtype=DOUBLE), 1.0)
+PAIR = [SUM, (SUM[0], -SUM[1], -1.0)]
+
+
+def test_a_line_along_an_equality_runs_from_edge_to_edge() -> None:
+    """Rounding leaves it a slope against the edge that it runs along."""
+    bounds = torch.tensor([[0.0, 0.0], [2.0, 3.0]], dtype=DOUBLE)
+    edges = torch.tensor([[0.0, 2.0], [1.0, 0.0]], dtype=DOUBLE)
+    for seed in range(20):
+        line = next_question(
+            None, bounds, kind="line", inequality_constraints=PAIR, seed=seed
+        )
+        ends = line.options[line.options[:, 0].argsort()]
+        torch.testing.assert_close(ends, edges, rtol=0, atol=1e-12)
+
+
+def test_no_line_is_asked_about_where_no_number_can_move(
+    model: EPPreferenceGP,
+) -> None:
+    bounds = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=DOUBLE)
+    with pytest.raises(FeedbackError, match=r"No line has room.*Ask for options"):
+        next_question(model, bounds, kind="line", inequality_constraints=PAIR)
+
+
+def test_what_listed_values_add_leaves_lines_less_room() -> None:
+    """x_0 + x_1 is at most 1, and x_1 0, 0.5 or 1."""
+    bounds = torch.tensor([[0.0, 0.0, 0.0], [1.0, 1.0, 1.0]], dtype=DOUBLE)
+    space = DesignSpace.from_bounds(
+        bounds,
+        discrete_dims={1: [0.0, 0.5, 1.0]},
+        inequality_constraints=[(LIMIT[0], LIMIT[1], -1.0)],
+    )
+    start, toward = space.features(space.draw(40, seed=0)).split(20)
+    ends = line_ends(space, start, toward)
+    assert torch.equal(ends[..., 1], start[:, 1:2].expand(20, 2))
+    assert float(ends[..., :2].sum(-1).max()) <= 1 + 1e-15
+    # Of half the room the line uses all, or it ends at another edge.
+    room = torch.stack(
+        [ends[..., 0], 1 - ends[..., :2].sum(-1), ends[..., 2], 1 - ends[..., 2]], -1
+    )
+    torch.testing.assert_close(
+        room.amin(-1), torch.zeros(20, 2, dtype=DOUBLE), rtol=0, atol=1e-12
+    )
 
 
 def test_a_line_towards_its_own_start_is_a_point() -> None:

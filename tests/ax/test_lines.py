@@ -333,6 +333,42 @@ def test_spread_lines_run_from_edge_to_edge(
         assert min(room) == pytest.approx(0, abs=1e-4)
 
 
+@settings(max_examples=60, deadline=None)
+@given(shares=st.lists(st.floats(0, 1), min_size=4, max_size=4))
+def test_lines_of_a_mixture_run_from_edge_to_edge(
+    mixture: Any, shares: list[float]
+) -> None:
+    """The parts make a whole, so that lines run along two constraints."""
+    designs = []
+    for first, second in (shares[:2], shares[2:]):
+        # In sixteenths, so that lines that nobody could see are none at all.
+        parts = [round(16 * first), round(16 * (1 - first) * second)]
+        parts = [min(parts[0], 16), min(parts[1], 16 - round(16 * first))]
+        parts.append(16 - sum(parts))
+        designs.append({n: p / 16 for n, p in zip("abc", parts, strict=True)})
+    line = line_toward(mixture.log.space, *designs)
+    assert (line is None) == (designs[0] == designs[1])
+    if line is None:
+        return
+    for end in (line.first, line.last):
+        assert sum(end.values()) == pytest.approx(1, abs=1e-8)
+        assert min(end.values()) == pytest.approx(0, abs=5.1e-5)
+    for name in "abc":
+        low, high = sorted([line.first[name], line.last[name]])
+        assert all(low - 1e-4 <= x[name] <= high + 1e-4 for x in designs)
+
+
+@pytest.fixture(scope="module")
+def mixture(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    parts = [
+        RangeParameterConfig(name=name, bounds=(0.0, 1.0), parameter_type="float")
+        for name in "abc"
+    ]
+    limits = ["0.3 * a + 0.3 * b + 0.3 * c <= 0.3", "a + b + c >= 1"]
+    folder = tmp_path_factory.mktemp("mixture")
+    return created(folder, parts, parameter_constraints=limits)
+
+
 @pytest.fixture(scope="module")
 def limited(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("limited")

@@ -17,6 +17,7 @@ from ax.core.parameter import (
 from ax.core.search_space import SearchSpace
 from ax.core.types import TParameterization
 
+from botorch_pref.acquisition.line_search import ALONG
 from botorch_pref.ax.answer_kinds import DECIMALS, checked_position
 from botorch_pref.ax.space.differences import shares
 from botorch_pref.ax.user_values import quoted
@@ -215,8 +216,11 @@ def _shares_within(
         here: dict[str, Any] = {name: start[name] for name in weights}
         there: dict[str, Any] = {n: toward[n] for n in weights if n in moving}
         # At a share s the left side is that at the start plus s times the slope.
-        slope = sum(weights[n] * (x - here[n]) for n, x in there.items())
+        slopes = [weights[n] * (x - here[n]) for n, x in there.items()]
+        slope = sum(slopes)
         room = limit.bound - sum(weights[n] * x for n, x in here.items())
+        if abs(slope) <= ALONG * sum(map(abs, slopes)):
+            continue
         if slope > 0:
             high = min(high, room / slope)
         elif slope < 0:
