@@ -214,7 +214,10 @@ class _Answers:
 
 @dataclass(frozen=True)
 class _Space:
-    """Parameters as columns: the share of a range, zeros and a one of a choice."""
+    """Parameters as columns: a place in a range, 0 to 1; a choice one-hot.
+
+    Each parameter has more than one value: a choice is what has several columns.
+    """
 
     distributions: dict[str, BaseDistribution]
 

@@ -292,9 +292,9 @@ class DistinctOptions(WrappedAcquisition):
     where the model's :math:`u` is a mixture of :math:`N(\mu_s, \tau^2)`. At :math:`r =
     1` about 60 % of the answers name the better option. Options that surely or maybe
     differ are distinct however near they are; options far apart whose utilities are
-    known to be equal are not. The smallest square :math:`\rho` is what rounding leaves
-    of :math:`E[u^2]` at two equal points: 64 roundings of the prior variance of a
-    difference.
+    known to be equal are not. The denominator is ``smallest_square``, where
+    :math:`\rho` is what rounding leaves of :math:`E[u^2]` at two equal points: 64
+    roundings of the prior variance of a difference.
 
     With a ``smallest_difference`` :math:`\delta` the distance counts instead,
 

@@ -106,8 +106,8 @@ def _questions(duels: DataFrame) -> tuple[dict[str, Series[Any]], Series[bool]]:
 def contradictions(duels: DataFrame, chances: np.ndarray) -> DataFrame:
     r"""Makes a table of raters: how often each answers the same question both ways.
 
-    If the answers :math:`k` to a question prefer one of the two with the probabilities
-    :math:`p_k`, its expected contradictions are
+    Questions are those of `are_repeated`. If the answers :math:`k` to one prefer one of
+    its two items with the probabilities :math:`p_k`, its expected contradictions are
 
     .. math:: \sum_{k < l} p_k (1 - p_l) + p_l (1 - p_k) .
 

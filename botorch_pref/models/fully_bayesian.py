@@ -388,9 +388,10 @@ class FullyBayesianPreferenceGP(PreferenceGP):
 
     @property
     def batch_shape(self) -> torch.Size:
-        """``S``, in the last dimension where the training data have batches too.
+        """``S``, or the batch shape of the training data, its last dimension ``S``.
 
-        Before sampling it is the batch shape of the data.
+        There the data themselves have ``S`` or 1. Before sampling it is their batch
+        shape.
         """
         data = super().batch_shape
         if self._num_samples is None:

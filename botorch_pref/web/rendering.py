@@ -393,8 +393,8 @@ class Presenter:
                 shown_designs(question),
                 self._show.units,
                 self._words,
-                not question.is_line,
-                self._measured,
+                side_by_side=not question.is_line,
+                without=self._measured,
             )
         contents: list[Contents] = []
         try:
@@ -409,8 +409,8 @@ class Presenter:
                 "This question cannot be shown. Skip it, and tell whoever runs the "
                 f"experiment the reason: {reason}"
             ) from error
-        # Options of other types differ, but do not show that the function tells
-        # designs apart: a text may stand for a picture that is missing.
+        # For `draws_alike`: has the function shown any two designs differently? Options
+        # of other types do not show that: a text may stand for a missing picture.
         first = contents[0]
         self._tells_apart |= any(
             content != first and [*map(type, content)] == [*map(type, first)]

@@ -99,7 +99,11 @@ class SkewSolution(Solution[PosteriorTerms]):
 
     @cached_property
     def mixture(self) -> SkewResult:
-        """The draws that prediction uses: continued ones where there are enough."""
+        """The draws that prediction uses: those of ``start``, or of new chains.
+
+        Beside an ``ep_solution``, as in a fit, those of ``start`` may have been drawn
+        under other hyper-parameters.
+        """
         if (
             self.ep_solution is not None
             or self.start is None
