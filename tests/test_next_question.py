@@ -427,7 +427,7 @@ def test_other_models_are_asked_alike() -> None:
         ({"bounds": CUBE.flip(0)}, "bounds is"),
         ({"bounds": CUBE[:, :1].expand(2, 3)}, "bounds is"),
         ({"discrete": POINTS[:1]}, "There are 0 designs besides .* needs 3"),
-        ({"discrete_dims": {0: [0.1, 0.5], 1: [0.5]}}, "There are . designs besides"),
+        ({"discrete_dims": {0: [0.1, 0.5], 1: [0.5]}}, "There is 1 design besides"),
         (
             {"discrete_dims": {0: [0.1], 1: [0.5]}},
             "one design.*nothing is left",
