@@ -142,13 +142,14 @@ def best_probability(
 
     the share of joint posterior samples in which the point is the largest; copies of a
     point share it. The standard error of a probability ``p`` is at most
-    ``sqrt(p (1 - p) / num_samples)``. Returns ``batch_shape x n``, summing to 1; those
-    of an ensemble are the means of its members'.
+    ``sqrt(p (1 - p) / num_samples)``; of an ensemble, whose members share the samples,
+    it can be that of each member's part. Returns ``batch_shape x n``, summing to 1;
+    those of an ensemble are the means of its members'.
 
     Args:
         model: Any BoTorch model with one output.
         points: ``n x d``.
-        num_samples: Number of joint samples.
+        num_samples: Number of joint samples; of an ensemble see `utility_samples`.
         seed: Of the samples.
 
     Raises:
@@ -172,11 +173,12 @@ def best_probability(
 def utility_samples(
     model: Model, points: Tensor, num_samples: int, seed: int
 ) -> Tensor:
-    """Draws joint posterior samples of utilities, ``num_samples x batch_shape x n``.
+    """Draws joint posterior samples of utilities, ``S x batch_shape x n``.
 
-    Members of an ensemble, the last of the ``batch_shape``, share the samples: each has
-    an equal part, of `_OF_MEMBER` at least where as many are asked for. One seed always
-    gives the same draws; the global random state stays as it is.
+    ``S`` is ``num_samples``; but members of an ensemble, the last of the
+    ``batch_shape``, share the samples: then it is an equal part, of `_OF_MEMBER` at
+    least where as many are asked for. One seed always gives the same draws; the global
+    random state stays as it is.
     """
     with torch.no_grad():
         posterior = cast("TorchPosterior", check_one_to_one(model).posterior(points))
@@ -612,8 +614,8 @@ def _gains(
         seed: Of the draws.
 
     Returns:
-        Gains and ranges in utility, ``num_draws`` each, or ``num_draws x M`` of an
-        ensemble.
+        Gains and ranges in utility, ``S`` draws each, or ``S x M`` of an ensemble, see
+        `utility_samples`.
     """
     every = torch.cat([best, candidates])
     if bounds is None:
