@@ -212,7 +212,9 @@ def two_priors(model: PreferenceGP) -> PreferenceGP:
     ("build", "message"),
     [
         (
-            lambda: EPPreferenceGP(POINTS, TIES),
+            lambda: EPPreferenceGP(
+                POINTS, TIES, likelihood=PairwiseProbitLikelihood(tie_threshold=0.4)
+            ),
             r"No prior on likelihoods\.Comparisons\.raw_tie_threshold: .*register",
         ),
         (
