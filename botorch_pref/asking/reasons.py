@@ -29,13 +29,13 @@ _PURPOSES: dict[type[AcquisitionFunction], str] = {
     ),
     LineEUBO: "so that the best design on it is expected to be as good as can be.",
 }
-"""What each acquisition function chooses for, as the end of a sentence."""
+"""The purpose of each acquisition function, as the end of a sentence."""
 
 REASON_OF_CHECK = (
     "The answer to this duel is foreseen: it shows how far the answers can be relied "
     "on, which the answers so far leave open."
 )
-"""Why a duel is asked that shows whether answers can be relied on."""
+"""The reason of a duel that shows whether answers can be relied on."""
 
 
 def reason_of_spread(what: str, num_answers: int, num_initial: int) -> str:
