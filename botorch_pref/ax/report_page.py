@@ -37,7 +37,8 @@ def rater_sentences(
     """Says of each rater how steadily she answers and with whom she agrees.
 
     Args:
-        raters: The table of a `Report`; without one there are no sentences.
+        raters: The table of a `Report`; of raters that it lacks, or who have no name,
+            there are the checks alone.
         agreement: Its table of each two raters.
         checks: Its table of questions that were asked again.
     """
@@ -55,6 +56,12 @@ def rater_sentences(
             alike, number = checks.loc[name, ["alike", "checks"]]
             parts.append(f"{alike * number:.0f} of {number:.0f} repeated alike")
         sentences.append("; ".join(parts) + ".")
+    described = () if raters is None else raters.index
+    for name, row in () if checks is None else checks.iterrows():
+        if name not in described:
+            who = f"{name}: " if name else "Without a name: "
+            alike = f"{row['alike'] * row['checks']:.0f} of {row['checks']:.0f}"
+            sentences.append(f"{who}{alike} repeated alike.")
     return sentences
 
 
@@ -283,8 +290,8 @@ def _effects(effects: DataFrame) -> str:
     return (
         f"<h2>What each parameter does</h2>{''.join(figures)}"
         "<p>Change of utility from the best option shown as one parameter moves and "
-        "the others stay; the truth is expected in the band, or on the bar, 19 times "
-        "in 20. All have the same scale.</p>"
+        "the others stay, but for those derived from it; the truth is expected in the "
+        "band, or on the bar, 19 times in 20. All have the same scale.</p>"
     )
 
 

@@ -50,7 +50,8 @@ def read_layout(table: CsvTable, named: NamedColumns) -> Reading:
     raise FeedbackError(
         f"{table.path} has no columns that say who won: winner and loser; or two "
         "columns of items, such as model_a and model_b, and winner, which names one of "
-        "them; or ranks, or ratings. Name them, or number them if the first line is an "
-        "answer, by --first, --second, --winner, --tie, --count, --rater, --order and "
+        "them; or more, such as option1, option2, option3, and best; or ranks, or "
+        "ratings. Name them, or number them if the first line is an answer, by "
+        "--first, --second, --winner, --tie, --count, --rater, --order and "
         f"--rating; the header is {', '.join(table.header) or 'empty'}"
     )

@@ -119,10 +119,9 @@ def choice_of_set(table: CsvTable, named: NamedColumns) -> Reading | None:
     options = option_columns(table.header)
     if not options or named.first or named.second or named.order or not table.rows:
         return None
-    choices = (
-        [named.winner] if named.winner else columns_with(table.header, OUTCOME_WORDS)
-    )
-    for choice in choices:
+    best = _end_column(table.header, "best")
+    choices = [*columns_with(table.header, OUTCOME_WORDS), *([best] if best else [])]
+    for choice in [named.winner] if named.winner else choices:
         silent = dict[int, str]()
         columns = (table.cells(column) for column in (choice, *options))
         for row, (cell, *items) in enumerate(zip(*columns, strict=True)):

@@ -310,6 +310,8 @@ def test_truths_of_the_second_side_that_are_all_true(tmp_path: Path) -> None:
         "choice\na,b,c,a\nb,c,d,b\n,c,d,skip\n",
         "choice\na,b,c,1\nd,b,c,2\n",
         "choice\na,b,c,A\nd,c,b,C\n",
+        "best\na,b,c,a\nb,c,d,b\n",
+        "best place\na,b,c,1\nd,b,c,2\n",
     ],
 )
 def test_choices_from_all_columns_of_options(tmp_path: Path, rows: str) -> None:

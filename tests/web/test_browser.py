@@ -903,6 +903,11 @@ def test_the_findings_about_raters_are_whole_on_a_phone(
             for button in visitor.all(".bp-all"):
                 assert button.text == "Show all 12"
                 button.click()
+    # Of one person alone no noise is known, but what was repeated alike.
+    sentence = "Without a name: 3 of 4 repeated alike."
+    sizes |= {"raters": [], "agreement": [], "rater_sentences": [sentence]}
+    visitor.driver.refresh()
+    until(lambda: visitor.texts(".bp-sentences li") == [sentence])
 
 
 EFFECT_LABELS = """

@@ -40,6 +40,11 @@ _NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _LONGEST = 20_000
 """Characters of an expression; a longer one is none that a person wrote."""
 
+_SHARES = (
+    "Of shares that sum to one make one what the others leave, by Ax's "
+    "DerivedParameterConfig, and bound the sum of the others."
+)
+
 Form = tuple[float, dict[str, float]]
 """A constant, and weights of parameters by name: a linear function of a design."""
 
@@ -67,9 +72,11 @@ class LinearConstraint(ParameterConstraint):
         """
         sides = re.split(r"(<=|>=)", text)
         if len(sides) != 3:
+            equality = len(sides) == 1 and "=" in text
             raise ExperimentError(
                 f"The constraint {text!r} is no inequality; write a linear one with "
                 "one <= or >=, as 'dose + 2 * ratio <= 25'."
+                + (f" {_SHARES}" if equality else "")
             )
         smaller, relation, right = sides
         if relation == ">=":

@@ -1474,7 +1474,7 @@ class ReportView {
   /** How the utility changes from the best option shown as one parameter moves. */
   #effects({ effects }) {
     if (!effects.length) return [];
-    const legend = make("p", { class: "bp-legend" }, "Change of utility from the best option shown as one parameter moves and the others stay: below the line is worse. The truth is expected in the band, or on the bar, 19 times in 20. The dot is the option itself. All have the same scale, so a flat line says that the parameter matters little here.");
+    const legend = make("p", { class: "bp-legend" }, "Change of utility from the best option shown as one parameter moves and the others stay, but for those derived from it: below the line is worse. The truth is expected in the band, or on the bar, 19 times in 20. The dot is the option itself. All have the same scale, so a flat line says that the parameter matters little here.");
     const rows = effects.flatMap((effect) => effect.rows);
     const low = Math.min(0, ...rows.map((row) => row.lower)), high = Math.max(0, ...rows.map((row) => row.upper));
     const panels = effects.map((effect) => make("figure", { class: "bp-effect" }, make("figcaption", {}, effect.parameter, effect.is_known ? null : make("small", {}, " not known from these answers")), this.#effect(effect, low, high)));
@@ -1641,7 +1641,8 @@ class ReportView {
 
   /** The noise of each rater with its interval, and beside it who agrees with whom. */
   #raters({ raters, agreement, rater_sentences: sentences = [] }) {
-    if (!raters.length) return [];
+    const list = sentences.length ? make("ul", { class: "bp-sentences" }, ...sentences.map((words) => make("li", {}, words))) : "";
+    if (!raters.length) return list ? [make("section", {}, make("h2", {}, "Raters"), list)] : [];
     const side = 32, width = 110, top = 12;
     // Of the widest letters there are, as far as there is room: the table has the whole names.
     const wide = (name) => [...name].reduce((sum, c) => sum + (c > "\u2e7f" ? 12 : 8), 0);
@@ -1688,7 +1689,6 @@ class ReportView {
       "Outlier: more noise than that of the others, by more than chance explains. In one of twenty groups a yes is wrong.",
       "Agreement: 1 if two like the same, 0 if they have nothing in common, -1 if one likes what the other dislikes.",
     ].map((words) => make("p", { class: "bp-legend" }, words));
-    const list = sentences.length ? make("ul", { class: "bp-sentences" }, ...sentences.map((words) => make("li", {}, words))) : "";
     return [make("section", {}, make("h2", {}, "Raters"), list, make("div", { class: "bp-scroll" }, figure), table, ...legends)];
   }
 }

@@ -85,6 +85,7 @@ def test_effects_have_one_scale() -> None:
     places = [float(circle.get("cy")) for circle in choice.findall("circle")]
     assert places == pytest.approx([top, (top + low) / 2], abs=0.1)
     page = report_of(effects=effects).to_html()
+    assert "the others stay, but for those derived from it;" in page
     # Every interval holds 0 but that of -2 with its end -1.
     assert page.count("not known from these answers") == 1
 
@@ -114,6 +115,12 @@ def test_each_rater_has_a_sentence() -> None:
         "agrees most with Ann (0.25)."
     )
     assert rater_sentences(None) == []
+    # One person alone, or one whom the table of raters lacks, has checks all the same.
+    alone = DataFrame({"checks": [4, 2], "alike": [0.75, 0.5]}, index=["", "Ann"])
+    assert rater_sentences(None, None, alone) == [
+        "Without a name: 3 of 4 repeated alike.",
+        "Ann: 1 of 2 repeated alike.",
+    ]
     page = report_of(raters=raters, agreement=agreement, checks=checks).to_html()
     assert "<li>Ann: 12 answers" in page
 

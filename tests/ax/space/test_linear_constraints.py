@@ -86,6 +86,7 @@ def test_names_that_no_python_has() -> None:
         ("2dose <= 21", "'dose' follows a number; write \\* between them"),
         ("dose < 21", "no inequality"),
         ("dose == 21", "no inequality"),
+        ("dose + ratio = 1", "what the others leave, by Ax's DerivedParameterConfig"),
         ("0 <= dose <= 21", "no inequality"),
         ("dose - dose <= 1", "about no parameter"),
         ("1 <= 2", "about no parameter"),
