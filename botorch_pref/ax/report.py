@@ -161,7 +161,9 @@ class Report:
             advice=self.advice,
             reference=self.reference,
             effects=self.effects,
-            raters=rater_sentences(self.raters, self.agreement, self.checks),
+            raters=rater_sentences(
+                self.raters, self.agreement, self.checks, self.favourites
+            ),
         )
 
     __repr__ = __str__ = to_markdown

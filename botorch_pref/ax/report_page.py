@@ -6,7 +6,7 @@ import html
 import math
 from collections.abc import Callable, Sequence
 
-from pandas import DataFrame, isna
+from pandas import DataFrame, Series, isna
 from pandas.api.types import is_number
 
 import botorch_pref
@@ -33,14 +33,16 @@ def rater_sentences(
     raters: DataFrame | None,
     agreement: DataFrame | None = None,
     checks: DataFrame | None = None,
+    favourites: DataFrame | None = None,
 ) -> list[str]:
-    """Says of each rater how steadily she answers and with whom she agrees.
+    """Says of each rater how steady she is, with whom she agrees, and what she likes.
 
     Args:
         raters: The table of a `Report`; of raters that it lacks, or who have no name,
             there are the checks alone.
         agreement: Its table of each two raters.
         checks: Its table of questions that were asked again.
+        favourites: Its table of each rater's best option.
     """
     sentences = []
     for name, row in () if raters is None else raters.iterrows():
@@ -52,6 +54,8 @@ def rater_sentences(
             parts.append("less steady than the others by more than chance explains")
         if agreement is not None:
             parts += _agreements(str(name), agreement)
+        if favourites is not None:
+            parts.append(_favourite(favourites.loc[name]))
         if checks is not None and name in checks.index:
             alike, number = checks.loc[name, ["alike", "checks"]]
             parts.append(f"{alike * number:.0f} of {number:.0f} repeated alike")
@@ -63,6 +67,14 @@ def rater_sentences(
             alike = f"{row['alike'] * row['checks']:.0f} of {row['checks']:.0f}"
             sentences.append(f"{who}{alike} repeated alike.")
     return sentences
+
+
+def _favourite(row: Series) -> str:
+    """Says which option a rater likes best, and how surely more than that of all."""
+    likes, chance = f"likes {row['favourite']} best", round(row["better"], 2)
+    if chance <= 0.5:
+        return likes
+    return f"{likes}, with probability {chance:.2f} more than the best for all"
 
 
 def _agreements(name: str, agreement: DataFrame) -> list[str]:

@@ -101,7 +101,7 @@ def findings_of(state: bytes, context: Context | None = None) -> JSON:
         "duels": _duels(log, stands_for),
         "raters": _records(report.raters, "rater"),
         "rater_sentences": rater_sentences(
-            report.raters, report.agreement, report.checks
+            report.raters, report.agreement, report.checks, report.favourites
         ),
         "agreement": _records(report.agreement),
     }

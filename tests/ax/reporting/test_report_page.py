@@ -115,6 +115,15 @@ def test_each_rater_has_a_sentence() -> None:
         "agrees most with Ann (0.25)."
     )
     assert rater_sentences(None) == []
+    columns = {"favourite": ["1 A", "2 B"], "better": [0.5 + 1e-9, 0.934]}
+    favourites = DataFrame(columns, index=["Ann", "Bob"])
+    ann, bob = rater_sentences(raters, agreement, None, favourites)
+    assert ann.endswith("; likes 1 A best.")
+    assert bob.endswith(
+        "; likes 2 B best, with probability 0.93 more than the best for all."
+    )
+    page = report_of(raters=raters, favourites=favourites).to_html()
+    assert "likes 2 B best" in page
     # One person alone, or one whom the table of raters lacks, has checks all the same.
     alone = DataFrame({"checks": [4, 2], "alike": [0.75, 0.5]}, index=["", "Ann"])
     assert rater_sentences(None, None, alone) == [
