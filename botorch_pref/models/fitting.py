@@ -196,7 +196,10 @@ def _failure(mll: Any, complaints: Sequence[str]) -> str:
     The ``complaints`` are warnings of the attempts, of which the last is repeated.
     """
     reason = complaints[-1] if complaints else "the covariance could not be factored"
-    text = f"All attempts to fit the model have failed; the last: {reason.strip()}"
+    text = (
+        "All attempts to fit the model have failed; the last: "
+        f"{reason.strip().removesuffix('.')}."
+    )
     with_prior = {
         id(parameter)
         for _, module, _, _, _ in mll.named_priors()

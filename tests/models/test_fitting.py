@@ -393,9 +393,9 @@ def test_a_fit_that_fails_says_why_and_what_has_no_prior() -> None:
     mll = PreferenceMarginalLogLikelihood(model.likelihood, model)
 
     def never(mll: Any, closure: Any = None, **_: Any) -> None:
-        warnings.warn("The line search is lost.", OptimizationWarning, stacklevel=1)
+        warnings.warn("The line search is lost", OptimizationWarning, stacklevel=1)
 
-    words = "line search is lost.*no prior on covar_module.raw_outputscale"
+    words = r"line search is lost\. There is no prior on covar_module.raw_outputscale"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OptimizationWarning)
         with pytest.raises(ModelFittingError, match=words):

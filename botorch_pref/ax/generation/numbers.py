@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from itertools import product
+from functools import partial
+from itertools import combinations, product
 from math import ceil, floor
 from typing import Any
 
@@ -21,7 +22,7 @@ from ax.core.types import TParameterization
 
 from botorch_pref.ax.space.constraints import LinearConstraint, constrained_names
 from botorch_pref.ax.space.differences import shares
-from botorch_pref.ax.space.lines import has_digits, readable
+from botorch_pref.ax.space.lines import has_digits, readable_neighbours
 from botorch_pref.ax.space.options import Catalogue
 from botorch_pref.errors import ExperimentError
 
@@ -76,11 +77,17 @@ class CatalogueRows(_ShownDesigns):
         return self._rows[int(off.square().sum(-1).argmin())]
 
 
+_MOST_TURNED = 2
+"""Numbers that are rounded away from the nearest, at most: of three shares that fill
+the whole one is enough, and of seven two."""
+
+
 class ReadableNumbers(_ShownDesigns):
     """Numbers rounded to a ten-thousandth of their range, and kept within it.
 
-    On a log scale five digits count. A number stays as it is where rounding would leave
-    the constraints, and in a catalogue, whose rows may differ by less.
+    On a log scale five digits count. Where the nearest would leave the constraints, one
+    or two are the next on the other side; numbers in constraints stay as they are where
+    these do not hold either. So do those of a catalogue, whose rows may differ by less.
     """
 
     no_op_for_experiment_data = True
@@ -88,18 +95,37 @@ class ReadableNumbers(_ShownDesigns):
     def _shown_values(self, design: TParameterization) -> Mapping[str, Any]:
         """Rounds numbers to readable ones, those in constraints if these still hold."""
         space = self.search_space
-        numbers: TParameterization = {}
         # Rows of a catalogue may differ by less than rounding.
         if self._rows:
-            return numbers
-        for name, parameter in space.parameters.items():
-            if name in design and has_digits(parameter):
-                value = float(design[name])  # type: ignore[arg-type]
-                numbers[name] = readable(parameter, value)
-        if _is_member(space, {**design, **numbers}):
-            return numbers
-        constrained = constrained_names(space)
-        return {name: x for name, x in numbers.items() if name not in constrained}
+            return {}
+        neighbours = {
+            name: readable_neighbours(parameter, float(design[name]))  # type: ignore[arg-type]
+            for name, parameter in space.parameters.items()
+            if name in design and has_digits(parameter)
+        }
+        nearest = {name: near for name, (near, _) in neighbours.items()}
+        constrained = [name for name in nearest if name in constrained_names(space)]
+        for number in range(_MOST_TURNED + 1):
+            rounded = [
+                nearest | {name: neighbours[name][1] for name in turned}
+                for turned in combinations(constrained, number)
+            ]
+            allowed = [one for one in rounded if _is_member(space, {**design, **one})]
+            if allowed:
+                return min(allowed, key=partial(_moved, space, design))
+        return {name: x for name, x in nearest.items() if name not in constrained}
+
+
+def _moved(
+    space: SearchSpace, design: Mapping[str, Any], numbers: Mapping[str, float]
+) -> float:
+    """Returns how far numbers are from those of a design, in ranges of theirs."""
+    moves = [abs(number - float(design[name])) for name, number in numbers.items()]
+    ranges: list[Any] = [space.parameters[name] for name in numbers]
+    return sum(
+        move / float(parameter.upper - parameter.lower)
+        for move, parameter in zip(moves, ranges, strict=True)
+    )
 
 
 def _is_member(space: SearchSpace, design: TParameterization) -> bool:

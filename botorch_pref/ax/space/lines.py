@@ -147,12 +147,23 @@ def readable(parameter: RangeParameter, value: float) -> float:
     They are five of the range, or of the number itself on a log scale. It stays within
     the range.
     """
+    return readable_neighbours(parameter, value)[0]
+
+
+def readable_neighbours(parameter: RangeParameter, value: float) -> tuple[float, float]:
+    """Returns the `readable` number, and the next one on the other side of a value."""
     lower, upper = float(parameter.lower), float(parameter.upper)
     scale = abs(value) if parameter.log_scale else upper - lower
+    nearest = other = value
     if scale > 0:
-        value = round(value, _DIGITS - 1 - math.floor(math.log10(scale)))
+        decimals = _DIGITS - 1 - math.floor(math.log10(scale))
+        nearest = round(value, decimals)
+        other = round(
+            nearest + math.copysign(10.0**-decimals, value - nearest), decimals
+        )
     # Zero is added so that nobody is shown a negative zero.
-    return min(max(value, lower), upper) + 0.0
+    near, far = (min(max(x, lower), upper) + 0.0 for x in (nearest, other))
+    return near, far
 
 
 def _rounded(parameter: Parameter, value: Any) -> Any:

@@ -64,10 +64,23 @@ def test_what_satisfies_the_constraints_still_does(x, y) -> None:
     before = {"x": x, "y": y}
     after = shown(ReadableNumbers(space), **before)
     assert space.check_membership(after) or not space.check_membership(before)
-    assert abs(after["x"] - x) <= 0.5e-4 * (1 + 1e-9)
+    # Where the nearest is forbidden, the next one on the other side.
+    assert abs(after["x"] - x) <= 1e-4 * (1 + 1e-9)
     # Whole numbers and choices are none of its business.
     search_space = SearchSpace([RangeParameter("n", INT, 0, 9)])
     assert shown(ReadableNumbers(search_space), n=3) == {"n": 3}
+
+
+@given(cuts=st.lists(st.floats(0, 1), min_size=1, max_size=3))
+def test_shares_that_fill_the_whole_have_few_digits_too(cuts: list[float]) -> None:
+    ends = [0.0, *sorted(cuts), 1.0]
+    parts = {f"x{i}": b - a for i, (a, b) in enumerate(itertools.pairwise(ends))}
+    whole = ParameterConstraint(inequality=f"{' + '.join(parts)} <= 1")
+    space = SearchSpace([RangeParameter(n, FLOAT, 0, 1) for n in parts], [whole])
+    after = shown(ReadableNumbers(space), **parts)
+    assert space.check_membership(after)
+    assert after == {name: round(x, 4) for name, x in after.items()}
+    assert all(abs(after[name] - x) <= 1e-4 * (1 + 1e-9) for name, x in parts.items())
 
 
 def space(constraint: str) -> SearchSpace:
