@@ -17,6 +17,7 @@ from botorch_pref.ax.answer_kinds import (
     INVALID,
     KINDS,
     OBJECTIVE,
+    Answered,
     ShownOptions,
     Values,
 )
@@ -219,8 +220,9 @@ def check_taken(
     positions_by_place = {
         place: position(place, num_options) for place in range(num_options)
     }
-    positions = {(0, None): positions_by_place} if biased else None
-    blocks = feedback_blocks({(0, None): rows}, num_levels, positions)
+    answers: dict[Answered, Mapping[str, Values]] = {(0, None): rows}
+    positions = dict.fromkeys(answers, positions_by_place) if biased else None
+    blocks = feedback_blocks(answers, num_levels, positions)
     if biased and any(b.relative and b.covariates is None for b in blocks):
         raise ExperimentError(
             f"What position_bias adds to {answer.to_json()} is not known; say who "
