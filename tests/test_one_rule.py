@@ -14,7 +14,7 @@ from benchmarks.suite.runs.library import PlayerOfLibrary
 from botorch_pref import DuelingMUC, default_model, next_question
 from botorch_pref.__main__ import main
 from botorch_pref.acquisition.registration import registered_acquisitions
-from botorch_pref.asking import default_models, next_questions
+from botorch_pref.asking import default_models, next_questions, reasons
 from botorch_pref.feedback import Comparisons, Feedback, Rankings, Validity
 from botorch_pref.simulation import make_problem
 
@@ -45,7 +45,7 @@ def another_rule(monkeypatch: pytest.MonkeyPatch) -> Asked:
         return DuelingMUC
 
     monkeypatch.setattr(next_questions, "recommended_acquisition", recommended)
-    monkeypatch.setitem(next_questions._REASONS, DuelingMUC, "It is a test.")
+    monkeypatch.setitem(reasons._PURPOSES, DuelingMUC, "for a test.")
     return asked
 
 
