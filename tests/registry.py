@@ -212,11 +212,11 @@ CASES = {
     ),
     "probit tie": Case(
         PairwiseProbitLikelihood, TIE, probit_tie, [1, -1, 0], BoxFactors,
-        THRESHOLD, width=1.4 * 0.3**0.5,
+        THRESHOLD, width=1.4,
     ),
     "probit narrow tie": Case(
         PairwiseProbitLikelihood, TIE, probit_tie, [1, -1, 0], BoxFactors,
-        {"noise": 2.0, "tie_threshold": 1e-4}, width=2e-4 * 2**0.5,
+        {"noise": 2.0, "tie_threshold": 1e-4}, width=2e-4,
     ),
     "logit win": Case(
         PairwiseLogitLikelihood, WIN, logistic, [1, -1, 0], LogitFactors
@@ -295,7 +295,7 @@ DENSITIES = {
     ),
     "lapsing tie": Case(
         LapsingProbitLikelihood, TIE, lapsing_tie, [1, -1, 0], LapsingFactors,
-        THRESHOLD, LAPSES, width=1.4 * 0.3**0.5,
+        THRESHOLD, LAPSES, width=1.4,
     ),
 }  # fmt: skip
 ENTRIES = CASES | DENSITIES

@@ -1,17 +1,10 @@
 """The recommended model: the same as its parts, in any units, of several raters."""
 
-import math
-
-import numpy as np
 import pytest
 import torch
 from botorch.fit import fit_gpytorch_mll
 from cases import in_turn
 from draws import normal, uniform
-from gpytorch.kernels import RBFKernel, ScaleKernel
-from scipy import stats
-from scipy.optimize import minimize
-from scipy.special import logsumexp
 from torch import Tensor
 
 from botorch_pref import (
@@ -94,57 +87,17 @@ def test_rankings_share_a_learned_noise_with_duels(feedback: list) -> None:
     assert noise != 1.0, "the fit left the noise where it began"
 
 
-TIES = Comparisons(None, ties=torch.tensor([[1, 2], [3, 0]]))
-TIES_AND_DUELS = Comparisons(torch.tensor([[0, 1]]), ties=torch.tensor([[1, 2]]))
-RANKING = Rankings(torch.tensor([[0, 1, 2]]))
-SAID = [[TIES], [TIES_AND_DUELS], [TIES, RANKING], [TIES_AND_DUELS, RANKING]]
-
-
-@in_turn("feedback", SAID)
-def test_ties_do_not_tell_the_unit_of_utility(feedback: list) -> None:
-    """Noise and utilities four times as large explain all answers as well."""
-    evidence = []
-    for unit in (1.0, 4.0):
-        likelihood = likelihoods_of_people(feedback)
-        likelihood[Comparisons].noise = 0.7 * unit
-        kernel = ScaleKernel(RBFKernel()).double()
-        kernel.outputscale = 3.0 * unit
-        model = EPPreferenceGP(
-            designs(4), feedback=feedback, likelihood=likelihood, covar_module=kernel
-        )
-        evidence.append(float(model.log_evidence().detach()))
-    assert evidence[0] == pytest.approx(evidence[1], abs=1e-7)
-
-
-@in_turn("count", [25, 1000])
-def test_many_ties_leave_the_noise_to_its_prior(count: int) -> None:
-    """Beside a threshold that was fixed in utilities 25 ties shrank it to 0.03."""
-    X, outputscale = torch.tensor([[0.0], [1.0]]).double(), 3.0
-    kernel = ScaleKernel(RBFKernel()).double().requires_grad_(False)
-    kernel.outputscale, kernel.base_kernel.lengthscale = outputscale, 0.1
-    ties = Comparisons(None, torch.tensor([[0, 1]]), tie_counts=torch.tensor([count]))
-    likelihood = likelihoods_of_people([ties])
-    model = EPPreferenceGP(X, ties, likelihood=likelihood, covar_module=kernel)
-    fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
-    lapse = LapsingProbitLikelihood().lapse_rate.item()
-    spread = math.sqrt(2 * outputscale)
-
-    def height(logs: np.ndarray) -> float:
-        """Computes the log density of noise and threshold, by quadrature."""
-        noise, threshold = np.exp(logs)
-        z = spread * np.linspace(-8, 8, 4001) / math.sqrt(2 * noise)
-        end = threshold / math.sqrt(2)
-        tie = (1 - lapse) * (stats.norm.cdf(end - z) - stats.norm.cdf(-end - z))
-        terms = count * np.log(tie.clip(1e-300)) - 0.5 * np.linspace(-8, 8, 4001) ** 2
-        priors = stats.lognorm.logpdf(noise, 1, scale=math.e)
-        priors += stats.lognorm.logpdf(threshold, 1, scale=math.e)
-        return float(logsumexp(terms) + priors)
-
-    best = np.exp(minimize(lambda logs: -height(logs), np.zeros(2), tol=1e-10).x)
-    fitted = model.likelihood.noise.item(), model.likelihood.tie_threshold.item()
-    # A fit ends where gains are below a hundred-thousandth of the loss.
-    assert fitted == pytest.approx(best, rel=0.02)
-    assert 0.5 < fitted[0] < 4
+@pytest.mark.parametrize("pairs", [None, torch.tensor([[0, 1]])])
+def test_ties_beside_rankings_keep_their_threshold_in_noises(
+    pairs: Tensor | None,
+) -> None:
+    """A noise that is learned beside a fixed threshold makes ties say nothing."""
+    ties = Comparisons(pairs, ties=torch.tensor([[1, 2]]))
+    ranking = Rankings(torch.tensor([[0, 1, 2]]))
+    likelihood = likelihoods_of_people([ranking, ties])[Comparisons]
+    assert isinstance(likelihood, PairwiseProbitLikelihood)
+    assert not likelihood.raw_noise.requires_grad
+    assert not likelihood.raw_tie_threshold.requires_grad
 
 
 def test_who_says_at_random_also_that_two_are_equal_is_told_from_a_person() -> None:

@@ -51,10 +51,10 @@ def likelihoods_of_people(
     """Chooses likelihoods of a person's answers that models do not take by themselves.
 
     How precise a person is has a prior among people, and her answers teach it. Duels,
-    choices and rankings share one noise. Who answers duels alone may also lapse. Who
-    rates, or says how much better, does not repeat herself: the precision of her scale
-    has the prior Gamma(2, 0.05), most probably 20, an error of a ninth of the scale in
-    its middle.
+    choices and rankings share one noise, which is fixed where ties are said beside
+    choices or rankings. Who answers duels alone may also lapse. Who rates, or says how
+    much better, does not repeat herself: the precision of her scale has the prior
+    Gamma(2, 0.05), most probably 20, an error of a ninth of the scale in its middle.
 
     Args:
         feedback: All answers, at most one container of a kind.
@@ -73,9 +73,14 @@ def likelihoods_of_people(
     duels = blocks.get(Comparisons)
     if blocks.keys() & {Choices, Rankings}:
         shared = PairwiseProbitLikelihood.default_for(duels, blocks)
-        likelihoods[Comparisons] = shared.learn_noise()
+        # The threshold of ties is fixed then, and a noise that is learned beside it
+        # would shrink until ties say nothing: their ratio alone counts.
+        if not isinstance(duels, Comparisons) or duels.ties is None:
+            shared.learn_noise()
+        likelihoods[Comparisons] = shared
     elif duels is not None:
-        likelihoods[Comparisons] = LapsingProbitLikelihood.default_for(duels)
+        lapsing = LapsingProbitLikelihood.default_for(duels, blocks)
+        likelihoods[Comparisons] = lapsing
     precision = GammaPrior(2.0, 0.05)
     if Ratings in blocks:
         likelihoods[Ratings] = BetaRatingLikelihood(precision_prior=precision)

@@ -17,6 +17,8 @@ from botorch_pref.ax.answer_kinds import (
     INVALID,
     KINDS,
     OBJECTIVE,
+    TIE,
+    WINNER,
     Answered,
     ShownOptions,
     Values,
@@ -221,6 +223,9 @@ def check_taken(
         place: position(place, num_options) for place in range(num_options)
     }
     answers: dict[Answered, Mapping[str, Values]] = {(0, None): rows}
+    if TIE.metric in told_kinds(rows):
+        # Ties alone teach no tie threshold; a decided duel beside them does.
+        answers[1, None] = {WINNER.metric: {0: 1.0, 1: 0.0}}
     positions = dict.fromkeys(answers, positions_by_place) if biased else None
     blocks = feedback_blocks(answers, num_levels, positions)
     if biased and any(b.relative and b.covariates is None for b in blocks):

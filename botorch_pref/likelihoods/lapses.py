@@ -295,8 +295,7 @@ class LapsingProbitLikelihood(PairwiseProbitLikelihood):
 
     .. math::
         P(w \succ l) = \frac{\epsilon}{2}
-        + (1 - \epsilon)
-        \, \Phi\Big(\frac{f_w - f_l - \delta \sigma}{\sqrt{2} \sigma}\Big)
+        + (1 - \epsilon) \, \Phi\Big(\frac{f_w - f_l - \delta}{\sqrt{2 \sigma^2}}\Big)
 
     In a lapse, which has the probability :math:`\epsilon` whatever the options are, a
     coin names one of the two, and nobody calls a tie (the lapse rate of psychometric

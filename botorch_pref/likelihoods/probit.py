@@ -45,12 +45,9 @@ from botorch_pref.linalg.covariance import joint_shape
 from botorch_pref.linalg.sparse_design import NoiseBlocks
 from botorch_pref.numerics.normal import log_ndtr, probit_win_variance
 
-_NOISE, _NOISE_SPREAD = 1.0, 1.0
-"""Mode of the noise among people who do not guess, and deviation of its logarithm."""
-
-_TIE_THRESHOLD, _TIE_THRESHOLD_SPREAD = 1.0, 1.0
-"""Mode of the tie threshold among people, and deviation of its logarithm."""
-
+_THRESHOLD_IN_NOISE_DEVIATIONS = 0.5
+_LOG_NOISE, _NOISE_SPREAD = 1.0, 1.0
+"""Mean and deviation of the logarithm of the noise among people who do not guess."""
 # h(Phi(x)) = sum_j c_j exp(-a_j x^2) within 8.1e-8 nats for every x; reproduced by
 # benchmarks/fit_entropy_gaussians.py --terms 3.
 _ENTROPY_COEFFICIENTS = (0.9999029396900049, -0.31793185570114957, 0.011176176913576474)
@@ -128,23 +125,22 @@ class PairwiseProbitLikelihood(GaussianNoise[Feedback]):
     r"""Each item's utility is heard with Gaussian noise; the larger one wins.
 
     .. math::
-        P(w \succ l) = \Phi\Big(\frac{f_w - f_l - \delta \sigma}{\sqrt{2} \sigma}\Big),
+        P(w \succ l) = \Phi\Big(\frac{f_w - f_l - \delta}{\sqrt{2 \sigma^2}}\Big),
         \qquad
-        P(a \sim b) = \Phi\Big(\frac{\delta \sigma - f_a + f_b}{\sqrt{2} \sigma}\Big)
-        - \Phi\Big(\frac{-\delta \sigma - f_a + f_b}{\sqrt{2} \sigma}\Big)
+        P(a \sim b) = \Phi\Big(\frac{\delta - f_a + f_b}{\sqrt{2 \sigma^2}}\Big)
+        - \Phi\Big(\frac{-\delta - f_a + f_b}{\sqrt{2 \sigma^2}}\Big)
 
     (Thurstone 1927; Chu and Ghahramani 2005; equation 3 of Jensen and Nielsen 2014; the
-    threshold is that of Glenn and David 1960). A choice is of the item that is heard as
-    the best of its set, a ranking is the order in which all items were heard, each item
-    once.
+    threshold is that of Glenn and David 1960). A choice is of the item that is heard
+    as the best of its set, a ranking is the order in which all items were heard, each
+    item once.
 
     Args:
         noise: :math:`\sigma^2`, the variance *per presented item*, positive. Fixed
             unless it has a prior: only its ratio to the kernel's output scale is
             identified. ``raw_noise.requires_grad_(True)`` learns it without a prior.
-        tie_threshold: :math:`\delta`, positive: a heard difference of at most so many
-            deviations :math:`\sigma` of the noise, of either sign, is a tie. Learned.
-            None if there are no ties.
+        tie_threshold: :math:`\delta`, positive: a heard difference of at most
+            this size, of either sign, is a tie. Learned. None if there are no ties.
         noise_prior: A prior on the noise, which is then learned.
         tie_threshold_prior: A prior on the threshold.
 
@@ -181,7 +177,7 @@ class PairwiseProbitLikelihood(GaussianNoise[Feedback]):
 
     @property
     def tie_threshold(self) -> Tensor:
-        r""":math:`\delta`, in deviations; zero where the likelihood has none."""
+        r""":math:`\delta`; zero where the likelihood has none."""
         if not self._has_ties:
             return torch.zeros_like(self.noise)
         return self.raw_tie_threshold_constraint.transform(self.raw_tie_threshold)
@@ -196,31 +192,21 @@ class PairwiseProbitLikelihood(GaussianNoise[Feedback]):
             )
         set_positive(self, "tie_threshold", value)
 
-    @property
-    def _tie_width(self) -> Tensor:
-        r""":math:`\delta \sigma`, the largest heard difference that is a tie."""
-        if not self._has_ties:
-            return self.tie_threshold
-        return self.tie_threshold * self.noise.sqrt()
-
     @classmethod
     def default_for(
         cls, feedback: Feedback | None, kinds: Collection[type[Feedback]] = ()
     ) -> Self:
         """Makes the likelihood of a model whose user named none: see base class.
 
-        It has a tie threshold where there are ties. The fit learns that, under a prior:
-        without one it would grow until ties say nothing where no duel was decided.
-        Beside choices or rankings it is fixed: most decided answers are among these,
-        and duels that are mostly ties would make it several times too large.
+        It has a tie threshold where there are ties. The fit learns that where duels
+        were decided and nobody gave choices or rankings. Elsewhere it is fixed:
+        learned, it would grow until ties say nothing.
         """
         if not isinstance(feedback, Comparisons) or feedback.ties is None:
             return cls()
-        likelihood = cls(tie_threshold=_TIE_THRESHOLD)
-        if {Choices, Rankings} & {*kinds}:
-            likelihood.raw_tie_threshold.requires_grad_(False)
-        else:
-            likelihood._learn("tie_threshold", _TIE_THRESHOLD, _TIE_THRESHOLD_SPREAD)
+        likelihood = cls(tie_threshold=_THRESHOLD_IN_NOISE_DEVIATIONS)
+        is_told = feedback.pairs is not None and not {Choices, Rankings} & {*kinds}
+        likelihood.raw_tie_threshold.requires_grad_(is_told)
         return likelihood
 
     def learn_noise(self) -> Self:
@@ -228,18 +214,13 @@ class PairwiseProbitLikelihood(GaussianNoise[Feedback]):
 
         `LapsingProbitLikelihood.default_for` calls it where a user named no likelihood.
         """
-        self._learn("noise", _NOISE, _NOISE_SPREAD)
+        # Before the noise is set, whose raw value follows from the constraint.
+        constraint = GreaterThan(SMALLEST, **in_spreads(_NOISE_SPREAD))
+        self.register_constraint("raw_noise", constraint)
+        self.noise = 1.0
+        register_prior(self, "noise", LogNormalPrior(_LOG_NOISE, _NOISE_SPREAD))
+        self.raw_noise.requires_grad_(True)
         return self
-
-    def _learn(self, name: str, mode: float, spread: float) -> None:
-        """Lets a fit learn a positive parameter from the mode of a log-normal prior."""
-        # Before the value is set, whose raw one follows from the constraint.
-        constraint = GreaterThan(SMALLEST, **in_spreads(spread))
-        self.register_constraint(f"raw_{name}", constraint)
-        setattr(self, name, mode)
-        location = math.log(mode) + spread**2
-        register_prior(self, name, LogNormalPrior(location, spread))
-        self.get_parameter(f"raw_{name}").requires_grad_(True)
 
     def factors(self, feedback: Feedback, num_points: int) -> ScalarFactors:
         """Makes factors of duels, choices or rankings by the kind of the answers.
@@ -269,10 +250,10 @@ class PairwiseProbitLikelihood(GaussianNoise[Feedback]):
         if feedback.ties is not None and not self._has_ties:
             raise FeedbackError(
                 "Comparisons has ties, but the likelihood has no tie threshold; pass "
-                f"likelihood={type(self).__name__}(tie_threshold=...), for example 1, "
-                "a deviation of the noise: it is learned from there."
+                f"likelihood={type(self).__name__}(tie_threshold=...), for example "
+                "half the noise's deviation: it is learned from there."
             )
-        threshold, noise = self._tie_width.unsqueeze(-1), self.noise.unsqueeze(-1)
+        threshold, noise = self.tie_threshold.unsqueeze(-1), self.noise.unsqueeze(-1)
         parameter_batch = joint_shape(threshold.shape[:-1], noise.shape[:-1])
         batch = joint_shape(parameter_batch, feedback.batch_shape)
         blocks, lower, upper = [], [], []
@@ -295,19 +276,19 @@ class PairwiseProbitLikelihood(GaussianNoise[Feedback]):
     @property
     def noticeable_difference(self) -> Tensor:
         """See base class; in closed form. Lapses, if any, do not change it."""
-        deviation, threshold = (2 * self.noise).sqrt(), self._tie_width
+        deviation, threshold = (2 * self.noise).sqrt(), self.tie_threshold
         halfway = 0.5 + 0.5 * ndtr(-threshold / deviation)
         return threshold + deviation * torch.special.ndtri(halfway)
 
     def win_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
         """See base class; in closed form."""
-        return self.link.win_probability(mean - self._tie_width, variance)
+        return self.link.win_probability(mean - self.tie_threshold, variance)
 
     def tie_probability(self, mean: Tensor, variance: Tensor) -> Tensor:
         """Computes the probability of a tie; zero without a tie threshold."""
         scale = (2 * self.noise + variance).sqrt()
         # Both terms are lower tails where the mean is large: they keep their digits.
-        upper, lower = self._tie_width - mean.abs(), -self._tie_width - mean.abs()
+        upper, lower = self.tie_threshold - mean.abs(), -self.tie_threshold - mean.abs()
         return ndtr(upper / scale) - ndtr(lower / scale)
 
     def log_choice_probability(self, utilities: Tensor) -> Tensor:
@@ -321,7 +302,7 @@ class PairwiseProbitLikelihood(GaussianNoise[Feedback]):
     def forward(self, function_samples: Tensor) -> Bernoulli:
         """See base class: the probability that the first item wins."""
         scale = (2 * self.noise).sqrt()
-        return Bernoulli(probs=ndtr((function_samples - self._tie_width) / scale))
+        return Bernoulli(probs=ndtr((function_samples - self.tie_threshold) / scale))
 
 
 # --- Probabilities of sets

@@ -344,8 +344,8 @@ class FullyBayesianPreferenceGP(PreferenceGP):
     acquisition functions average over them.
 
     Every learned parameter needs a prior. Kernels have one by default, and so has the
-    mean constant, the precision of strengths and ratings, and the cut points of levels
-    here; give ``tie_threshold_prior=`` to a likelihood of ties that you name.
+    mean constant, the precision of strengths and ratings and the cut points of levels
+    here; give ``tie_threshold_prior=`` to the likelihood that learns it.
 
     The arguments are those of :class:`PreferenceGP`, with ``n x d`` datapoints and
     ``m x 2`` comparisons.

@@ -93,8 +93,8 @@ def guessing_probability(model: PreferenceGP, seed: int = 0) -> float:
     .. math:: p(D, u_i) / q(u_i)
 
     over the draws of `plausible_models`. Answers that random utilities explain worse
-    than a coin make it large, and answers of a person with a taste make it small. Who
-    guesses calls options equal as often as a person to whom all are alike.
+    than a coin make it large, and answers of a person with a taste make it small. It
+    says nothing of ties: people who guess are expected to call none.
 
     Args:
         model: Fitted, without batches. It stays as it is.
@@ -125,9 +125,6 @@ answers are taken for guesses. Below it models of a coin among the others would 
 statements about people too narrow: half of those who answered thirty chosen duels have
 about a half."""
 
-_COIN_DRAWS = 24
-"""Draws of the tie threshold of one who guesses."""
-
 _LOG_NOISE = 8.0
 """Logarithm of the noise of one who guesses: beside an output scale of ten her answers
 are those of a coin."""
@@ -148,29 +145,18 @@ def guessing_model(model: PreferenceGP) -> PreferenceGP | None:
     guesser: Any = deepcopy(model)
     likelihood, kernel = guesser.likelihood_of(Comparisons), guesser.covar_module
     if isinstance(getattr(likelihood, "noise_prior", None), LogNormalPrior):
+        noise = likelihood.noise.detach()
+        threshold = getattr(likelihood, "tie_threshold", None)
         likelihood.noise = math.exp(_LOG_NOISE)
+        if threshold is not None and bool((threshold > 0).any()):
+            # Who guesses calls options equal as often as a person who does not.
+            ratio = (likelihood.noise.detach() / noise).sqrt()
+            likelihood.tie_threshold = threshold.detach() * ratio
     elif isinstance(getattr(kernel, "outputscale_prior", None), LogNormalPrior):
         kernel.outputscale = math.exp(-_LOG_NOISE)
     else:
         return None
     return cast("PreferenceGP", guesser.eval())
-
-
-def guess_evidence(guesser: PreferenceGP, generator: Generator) -> Tensor:
-    """Computes the log evidence of a coin, averaged over its tie threshold.
-
-    All else that the ``guesser`` of `guessing_model` learned changes nothing. A
-    threshold that is fixed, or has no prior, stays.
-    """
-    likelihood: Any = guesser.likelihood_of(Comparisons)
-    has_prior = hasattr(likelihood, "tie_threshold_prior")
-    if not has_prior or not likelihood.raw_tie_threshold.requires_grad:
-        return guesser.log_evidence().detach()
-    coin = deepcopy(guesser).train().requires_grad_(False)
-    likelihood = coin.likelihood_of(Comparisons)
-    likelihood.raw_tie_threshold.requires_grad_(True)
-    _, log_weights = _draws(HyperparameterDensity(coin), _COIN_DRAWS, generator)
-    return log_weights.logsumexp(0) - math.log(len(log_weights))
 
 
 @torch.inference_mode(False)
@@ -197,7 +183,8 @@ def _plausible(model: PreferenceGP, count: int, seed: int) -> _Plausible:
     if guesser is not None:
         log_evidence = log_weights.logsumexp(0) - math.log(len(vectors))
         before = math.log(GUESSING / (1 - GUESSING))
-        log_odds = before + guess_evidence(guesser, generator) - log_evidence
+        with torch.no_grad():
+            log_odds = before + guesser.log_evidence() - log_evidence
         guesses = float(log_odds.sigmoid())
     share = guesses if guesses > GUESSED else 0.0
     # The guesser stands behind the draws.

@@ -99,16 +99,7 @@ FEEDBACK = [
 @pytest.mark.slow
 def test_the_model_of_every_kind_is_the_one_built_by_hand(tmp_path) -> None:
     experiment, questions = play(tmp_path / "unit.db", ANSWERS)
-    # Choices and rankings share the learned noise of duels.
-    kinds = [type(block) for block in FEEDBACK]
-    shared = PairwiseProbitLikelihood.default_for(FEEDBACK[0], kinds).learn_noise()
-    check(
-        experiment,
-        EPPreferenceGP,
-        points(*questions),
-        FEEDBACK,
-        likelihood={Comparisons: shared},
-    )
+    check(experiment, EPPreferenceGP, points(*questions), FEEDBACK)
 
 
 def test_what_cannot_be_compared_is_no_answer_of_the_model(tmp_path) -> None:

@@ -94,9 +94,10 @@ def test_the_report_says_what_the_first_place_adds(judged) -> None:
     threshold = model.likelihood.tie_threshold.item()
     noise = model.likelihood.noise.item()
     for stated, z in ((first, 0.0), (lowest, -1.95996), (highest, 1.95996)):
-        shift = (mean + z * deviation) / noise**0.5
-        sides = torch.tensor([shift - threshold, -shift - threshold])
-        won, lost = torch.special.ndtr(sides / 2**0.5).tolist()
+        sides = [sign * (mean + z * deviation) - threshold for sign in (1, -1)]
+        won, lost = torch.special.ndtr(
+            torch.tensor(sides) / (2 * noise) ** 0.5
+        ).tolist()
         assert abs(stated - won / (won + lost)) < 0.0051
     assert first > 0.6
     assert text.startswith("the option shown first of two equal ones is chosen ")

@@ -72,7 +72,7 @@ def test_two_items_in_closed_form() -> None:
 
 
 def test_half_of_a_tie_is_won() -> None:
-    likelihood = PairwiseProbitLikelihood(noise=0.5, tie_threshold=0.7 * 2**0.5)
+    likelihood = PairwiseProbitLikelihood(noise=0.5, tie_threshold=0.7)
     model = type("Tied", (Independent,), {"likelihood": likelihood})()
     win_rate = leaderboard(model, column(0.0, 1.0))["win_rate"].sort_index()
     won, lost = stats.norm.cdf(0.3 / math.sqrt(3)), stats.norm.cdf(-1.7 / math.sqrt(3))
@@ -260,6 +260,6 @@ def test_the_share_that_the_first_of_two_equals_wins_leaves_out_ties() -> None:
     assert bias.utility == pytest.approx(weights, abs=1e-5)
     for weight, share in zip(weights, bias.share, strict=True):
         won, lost = stats.norm.cdf(
-            [(side * weight / noise**0.5 - threshold) / 2**0.5 for side in (1, -1)]
+            [(side * weight - threshold) / (2 * noise) ** 0.5 for side in (1, -1)]
         )
         assert share == pytest.approx(won / (won + lost), abs=1e-5)

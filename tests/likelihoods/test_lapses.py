@@ -195,7 +195,7 @@ def test_surprises_leave_more_open_than_the_prior_did(outputscale: float) -> Non
     that is larger than expected. Utilities move by little beside the noise, where the
     approximation is nearly exact: it leaves out the square of the ratio of variances.
     """
-    noise, threshold, rate, wins = 6.4e-3, 3.75, 0.2, 3
+    noise, threshold, rate, wins = 6.4e-3, 0.3, 0.2, 3
     kernel = ScaleKernel(RBFKernel()).double()
     kernel.base_kernel.lengthscale, kernel.outputscale = 1e-3, outputscale
     X = torch.tensor([[0.0], [1.0]], dtype=DOUBLE)
@@ -210,7 +210,7 @@ def test_surprises_leave_more_open_than_the_prior_did(outputscale: float) -> Non
 
     def moment(power: int) -> float:
         def integrand(t: float) -> float:
-            z = t * math.sqrt(prior) / unit - threshold / math.sqrt(2)
+            z = (t * math.sqrt(prior) - threshold) / unit
             win = rate / 2 + (1 - rate) * float(stats.norm.cdf(z))
             return t**power * win**wins * float(stats.norm.pdf(t))
 

@@ -238,8 +238,10 @@ def scaled_by(cell: Cell, c: float) -> Cell:
     def likelihood() -> Any:
         module = cell.likelihood().double()
         module.noise = c * NOISE
-        if hasattr(module, "cutpoints"):
-            module.cutpoints = math.sqrt(c) * module.cutpoints.detach()
+        for name in ("tie_threshold", "cutpoints"):
+            value = getattr(module, name, None)
+            if value is not None and bool((value != 0).any()):
+                setattr(module, name, math.sqrt(c) * value.detach())
         return module
 
     return dataclasses.replace(cell, likelihood=likelihood)

@@ -216,11 +216,7 @@ def test_steps_to_where_rounding_leaves_no_evidence_are_rejected() -> None:
 
 
 def test_parameters_without_a_prior_are_refused() -> None:
-    model = FullyBayesianEPPreferenceGP(
-        POINTS,
-        Comparisons(PAIRS, ties=PAIRS[:1]),
-        likelihood=PairwiseProbitLikelihood(tie_threshold=0.4),
-    )
+    model = FullyBayesianEPPreferenceGP(POINTS, Comparisons(PAIRS, ties=PAIRS[:1]))
     with pytest.raises(BotorchPrefError, match=r"No prior on .*raw_tie_threshold"):
         fit_fully_bayesian_model_nuts(model, disable_progbar=True)
 

@@ -6,11 +6,8 @@ from typing import Any
 import pytest
 import torch
 from botorch.fit import fit_gpytorch_mll
-from cases import in_turn
 from gpytorch.kernels import RBFKernel, ScaleKernel
 from gpytorch.priors import GammaPrior, LogNormalPrior
-from scipy import stats
-from scipy.integrate import quad
 
 from botorch_pref import (
     BotorchPrefError,
@@ -29,7 +26,6 @@ from botorch_pref.models import (
     plausible_models,
 )
 from botorch_pref.models.fully_bayesian import HyperparameterDensity
-from botorch_pref.models.plausible import guess_evidence, guessing_model
 from botorch_pref.numerics.mixtures import systematic_sample
 
 POINTS = torch.tensor([[0.1], [0.3], [0.5], [0.9]], dtype=torch.float64)
@@ -128,44 +124,6 @@ def test_parameters_without_a_prior_stay(model: EPPreferenceGP) -> None:
         lengthscale = drawn.covar_module.base_kernel.lengthscale
         assert torch.equal(lengthscale, kernel.base_kernel.lengthscale)
     assert tied.likelihood.raw_tie_threshold.requires_grad
-
-
-def test_whatever_the_noise_equals_are_called_equal_as_often() -> None:
-    """Thresholds that stayed in utilities made precise members call few ties."""
-    ties = Comparisons(PAIRS, ties=torch.tensor([[0, 3]]))
-    likelihood = PairwiseProbitLikelihood(
-        tie_threshold=0.4, noise_prior=LogNormalPrior(1.0, 1.0)
-    )
-    kernel = RBFKernel().double().requires_grad_(False)
-    tied = EPPreferenceGP(POINTS, ties, likelihood=likelihood, covar_module=kernel)
-    members = [*plausible_models(tied, 3), guessing_model(tied)]
-    assert len({float(m.likelihood.noise.detach()) for m in members}) > 2
-    equal = torch.zeros(1, dtype=torch.float64)
-    for member in members:
-        chance = member.likelihood.tie_probability(equal, equal)
-        assert float(chance.detach()) == pytest.approx(math.erf(0.4 / 2))
-
-
-@in_turn("decided", [0, 4])
-def test_a_coin_may_call_options_equal_more_often_or_less(decided: int) -> None:
-    """Its evidence is the mean over the prior of its threshold, by quadrature."""
-    ties = torch.tensor([[0, 3], [1, 2], [0, 2]])
-    said = Comparisons(PAIRS[:decided] if decided else None, ties=ties)
-    model = default_model(POINTS, said)
-    guesser = guessing_model(model)
-    assert guesser is not None
-    got = guess_evidence(guesser, torch.Generator().manual_seed(0))
-    attention = 1 - model.likelihood.lapse_rate.item()
-
-    def integrand(log: float) -> float:
-        tied = attention * math.erf(math.exp(log) / 2)
-        chance = tied ** len(ties) * ((1 - tied) / 2) ** decided
-        # The prior is log-normal with mode 1 and spread 1.
-        return chance * stats.norm.pdf(log, loc=1.0)
-
-    expected = math.log(quad(integrand, -8, 10)[0])
-    # Twice the error of 24 weights that vary by no more than their mean.
-    assert float(got) == pytest.approx(expected, abs=2 / 24**0.5)
 
 
 def test_what_has_no_plausible_models_is_refused(model: EPPreferenceGP) -> None:

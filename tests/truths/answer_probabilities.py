@@ -26,14 +26,12 @@ def phi_between(lower, upper):
 
 
 def probit_win(z, noise, tie_threshold=0):
-    return phi_between(-mp.inf, (z / mp.sqrt(noise) - tie_threshold) / mp.sqrt(2))
+    return phi_between(-mp.inf, (z - tie_threshold) / mp.sqrt(2 * noise))
 
 
 def probit_tie(z, noise, tie_threshold):
-    z = z / mp.sqrt(noise)
-    return phi_between(
-        *((end - z) / mp.sqrt(2) for end in (-tie_threshold, tie_threshold))
-    )
+    scale = mp.sqrt(2 * noise)
+    return phi_between((-tie_threshold - z) / scale, (tie_threshold - z) / scale)
 
 
 def lapsing_win(z, noise, tie_threshold=0):

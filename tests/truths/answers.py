@@ -78,7 +78,6 @@ def _interval(lower: Tensor, upper: Tensor) -> Tensor:
 def _comparisons(f: Tensor, answers: Comparisons, law: Any, noise: float) -> Tensor:
     threshold = float(getattr(law, "tie_threshold", torch.zeros(())).detach())
     is_probit, scale = hasattr(law, "noise"), math.sqrt(2 * noise)
-    threshold *= math.sqrt(noise) if is_probit else 1.0
     gaps = duels(f, answers.pairs) - threshold
     wins = log_ndtr(gaps / scale) if is_probit else logsigmoid(gaps)
     rate = float(getattr(law, "lapse_rate", 0.0))

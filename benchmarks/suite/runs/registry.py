@@ -128,7 +128,8 @@ def fit_with_noise(model_class: type[PreferenceGP], noise: float | None) -> Fit:
         make = partial(SkewPreferenceGP, num_draws=LOOP_DRAWS)
 
     def fit(datapoints: Tensor, comparisons: Comparisons) -> PreferenceGP:
-        threshold = None if comparisons.ties is None else 0.5
+        begin = NOISE if noise is None else noise
+        threshold = None if comparisons.ties is None else 0.5 * begin**0.5
         if noise is None:
             likelihood = exact_likelihood(threshold)
         else:

@@ -21,7 +21,7 @@ ANSWERS = {
 }
 ALL = set(ANSWERS)
 SETS = {"winner", "best", "ranking", "cannot_compare"}
-# As the table of docs/feedback.md has it.
+# As the table of docs/feedback.md has it, and what must have a prior to be sampled.
 TAKEN = {
     "EPPreferenceGP": ALL,
     "SkewPreferenceGP": ALL - {"ratings", "strength"},
@@ -29,8 +29,10 @@ TAKEN = {
     "LaplacePreferenceGP": ALL - {"best", "ranking"},
     "VariationalPreferenceGP": SETS,
     "PlackettLuceRegression": SETS,
-    "FullyBayesianEPPreferenceGP": ALL,
-    "FullyBayesianLaplacePreferenceGP": ALL - {"best", "ranking"},
+    "FullyBayesianEPPreferenceGP": SETS | {"invalid", "levels", "ratings", "strength"},
+    "FullyBayesianLaplacePreferenceGP": {
+        *("winner", "invalid", "cannot_compare", "levels", "ratings", "strength"),
+    },
 }
 
 
@@ -60,10 +62,11 @@ def test_another_likelihood_takes_other_answers() -> None:
     assert not takes(Settings(model_options=logit), "tie")
     prior = {"GammaPrior": {"concentration": 2.0, "rate": 2.0}}
     for model in ("FullyBayesianEPPreferenceGP", "FullyBayesianLaplacePreferenceGP"):
-        for is_sampled, priors in ((True, {"tie_threshold_prior": prior}), (False, {})):
-            probit = {"PairwiseProbitLikelihood": {"tie_threshold": 1.0, **priors}}
-            ties = {"likelihood": {"Comparisons": probit}}
-            assert takes(Settings(model=model, model_options=ties), "tie") == is_sampled
+        probit = {"tie_threshold": 1.0, "tie_threshold_prior": prior}
+        ties = {"likelihood": {"PairwiseProbitLikelihood": probit}}
+        if model.endswith("LaplacePreferenceGP"):
+            ties = {"likelihood": {"Comparisons": ties["likelihood"]}}
+        assert takes(Settings(model=model, model_options=ties), "tie")
 
 
 def test_a_refused_answer_is_not_kept(tmp_path) -> None:

@@ -88,6 +88,13 @@ def test_ties_count_beside_choices(biased: bool, tmp_path) -> None:
         )
         expected = [place[a] - place[b] for a, b in zip(x[::2], x[1::2], strict=True)]
         assert ties.covariates.flatten().tolist() == pytest.approx(expected)
+    # Learned from ties and choices alone it would grow without an end.
+    thresholds = [
+        float(part.tie_threshold)
+        for part in model.modules()
+        if hasattr(part, "tie_threshold")
+    ]
+    assert {*thresholds} == {THRESHOLD}
 
 
 def test_ties_alone_say_that_options_are_alike(tmp_path) -> None:
@@ -97,6 +104,9 @@ def test_ties_alone_say_that_options_are_alike(tmp_path) -> None:
     for number in range(6):
         experiment.record([{"x": number / 6}, {"x": (number + 1) / 6}], tie=True)
         experiment.record([{"x": number / 6}, {"x": 0.9 - number / 12}], tie=True)
+    likelihood = experiment.fitted_adapter().botorch_model.likelihood
+    # Learned from ties alone it would grow without an end.
+    assert float(likelihood.tie_threshold) == THRESHOLD
     # It would be 0.98 then; 128 functions leave an error of 0.03, and instruction sets
     # draw other ones.
     assert experiment.report().summary["value"]["chance of regret"] < 0.9

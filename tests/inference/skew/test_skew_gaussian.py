@@ -199,7 +199,7 @@ def test_one_tie_in_closed_form() -> None:
     raws = [likelihood.raw_tie_threshold, likelihood.raw_noise.requires_grad_()]
     covar = kernel()
     variance = covar[0, 0] - 2 * covar[0, 1] + covar[1, 1] + 2 * likelihood.noise
-    gap, delta = MEAN[1] - MEAN[0], likelihood.tie_threshold * likelihood.noise.sqrt()
+    gap, delta = MEAN[1] - MEAN[0], likelihood.tie_threshold
     ends = [torch.special.ndtr((x - gap) / variance.sqrt()) for x in (delta, -delta)]
     want = (ends[0] - ends[1]).log()
     exact = torch.autograd.grad(want, raws, retain_graph=True)

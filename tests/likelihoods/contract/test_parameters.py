@@ -56,9 +56,6 @@ def test_gradient_in_parameters(case, name) -> None:
         def shifted(x, z=z, share=share):
             changes = {k: mp.mpf(v) for k, v in case.parameters.items()}
             changes[name] = x
-            if share and "tie_threshold" in changes:
-                # The threshold stays what it is in deviations of the noise alone.
-                changes["tie_threshold"] /= mp.sqrt(1 + share / changes["noise"])
             if share:
                 changes["noise"] += share
             return mp.log(case.truth(mp.mpf(z), **changes))

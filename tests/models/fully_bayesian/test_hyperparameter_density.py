@@ -212,9 +212,7 @@ def two_priors(model: PreferenceGP) -> PreferenceGP:
     ("build", "message"),
     [
         (
-            lambda: EPPreferenceGP(
-                POINTS, TIES, likelihood=PairwiseProbitLikelihood(tie_threshold=0.4)
-            ),
+            lambda: EPPreferenceGP(POINTS, TIES),
             r"No prior on likelihoods\.Comparisons\.raw_tie_threshold: .*register",
         ),
         (
