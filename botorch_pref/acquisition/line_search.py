@@ -58,7 +58,9 @@ def line_ends(space: DesignSpace, start: Tensor, toward: Tensor) -> Tensor:
     slack, slope = shares @ normals.T - edges, direction @ normals.T
     # Of an edge along the line rounding leaves a slope, where it limits nothing.
     size = direction.abs().amax(-1, keepdim=True) * normals.abs().sum(-1)
-    is_across = slope.abs() > ALONG * size
+    # Of single precision rounding leaves more than `ALONG`; shares are up to 1.
+    rounding = 8 * torch.finfo(slope.dtype).eps * normals.abs().sum(-1)
+    is_across = slope.abs() > ALONG * size + rounding
     step = -slack / torch.where(is_across, slope, 1.0)
     is_lower, is_upper = is_across & (slope > 0), is_across & (slope < 0)
     lowest = torch.where(is_lower, step, -torch.inf).amax(-1, keepdim=True)

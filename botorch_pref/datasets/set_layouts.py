@@ -49,6 +49,8 @@ def best_and_worst(table: CsvTable, named: NamedColumns) -> Reading | None:
         if name not in (best, worst)
         and re.fullmatch(r"[a-z]+ ?\d+", " ".join(words_of(name)))
     ]
+    # Lettered columns are those of a set only by their words.
+    options = options if len(options) > 1 else option_columns(table.header)
     if len(options) < 2:
         return None
     named_in_row = (best, worst, *options)

@@ -71,6 +71,20 @@ def test_a_line_along_an_equality_runs_from_edge_to_edge() -> None:
         torch.testing.assert_close(ends, edges, rtol=0, atol=1e-12)
 
 
+def test_a_line_of_single_precision_stays_on_an_equality() -> None:
+    """Each of three shares is at most 1, so that an end lacks one of them."""
+    bounds = torch.tensor([[0.0] * 3, [1.0] * 3])
+    columns, ones = torch.arange(3), torch.ones(3)
+    whole = [(columns, ones, 1.0), (columns, -ones, -1.0)]
+    space = DesignSpace.from_bounds(bounds, inequality_constraints=whole)
+    start, toward = space.features(space.draw(80, seed=0)).split(40)
+    ends = line_ends(space, start, toward)
+    assert ends.dtype == torch.float32
+    torch.testing.assert_close(ends.sum(-1), torch.ones(40, 2), rtol=0, atol=2e-6)
+    least = ends.amin(-1)
+    torch.testing.assert_close(least, torch.zeros(40, 2), rtol=0, atol=1e-5)
+
+
 def test_no_line_is_asked_about_where_no_number_can_move(
     model: EPPreferenceGP,
 ) -> None:

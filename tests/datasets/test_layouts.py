@@ -187,6 +187,7 @@ def test_shared_places_are_chosen_from_their_place_and_all_behind(
         "Item1,Item2,Item3,Item4,BestItem,WorstItem\na,b,c,d,a,c\n",
         # The options are the rest of the set.
         "best,worst,option1,option2\na,c,b,d\n",
+        "option_a,option_b,option_c,option_d,best,worst\na,b,c,d,a,c\n",
     ],
 )
 def test_the_best_and_the_worst_of_a_set(tmp_path: Path, text: str) -> None:

@@ -79,7 +79,7 @@ class CatalogueRows(_ShownDesigns):
 
 _MOST_TURNED = 2
 """Numbers that are rounded away from the nearest, at most: of three shares that fill
-the whole one is enough, and of seven two."""
+the whole one is enough, and of six two."""
 
 
 class ReadableNumbers(_ShownDesigns):
