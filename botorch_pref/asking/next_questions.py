@@ -499,11 +499,9 @@ def _check_question(request: _Request, model: Model) -> Question | None:
     waiting = request.open_questions
     number = request.num_answers + len(waiting)
     duel = reliability_check(model, request.space, number, waiting)
-    return (
-        None
-        if duel is None
-        else Question(duel[torch.randperm(2)], CHECK, REASON_OF_CHECK)
-    )
+    if duel is None:
+        return None
+    return Question(duel[torch.randperm(2)], CHECK, REASON_OF_CHECK)
 
 
 def _chosen_question(request: _Request, model: Model) -> Question:
@@ -565,15 +563,19 @@ def _chosen_question(request: _Request, model: Model) -> Question:
     order = torch.randperm(size)
     if of_new:
         return Question(options[order], rule.__name__, reason_of_pair(rule))
-    is_observed = bool((request.observed == best).all(-1).any())
     reason = reason_of_joined(
         rule,
         num_beside=len(beside),
-        is_best_so_far=is_observed or len(request.best) > 0,
+        is_best_so_far=_is_best_so_far(request, best),
         num_chosen=size - num_there,
         is_joint=not in_turn,
     )
     return Question(options[order], rule.__name__, reason)
+
+
+def _is_best_so_far(request: _Request, best: Tensor) -> bool:
+    """Tells whether ``best``, ``1 x d``, was observed, or is the user's ``best``."""
+    return len(request.best) > 0 or bool((request.observed == best).all(-1).any())
 
 
 def _pending_options(

@@ -110,7 +110,11 @@ class ReadableNumbers(_ShownDesigns):
                 nearest | {name: neighbours[name][1] for name in turned}
                 for turned in combinations(constrained, number)
             ]
-            allowed = [one for one in rounded if _is_member(space, {**design, **one})]
+            allowed = [
+                numbers
+                for numbers in rounded
+                if _is_member(space, {**design, **numbers})
+            ]
             if allowed:
                 return min(allowed, key=partial(_moved, space, design))
         return {name: x for name, x in nearest.items() if name not in constrained}
