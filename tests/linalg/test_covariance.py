@@ -123,6 +123,25 @@ def test_smooth_functions_on_a_fine_grid_keep_their_covariance(count) -> None:
     assert ((factor @ factor.mT - matrix).abs() <= allowed).all()
 
 
+def test_rows_of_all_blocks_have_the_directions_of_earlier_ones() -> None:
+    """A hundred rows of three directions, whose first rows stand far apart."""
+    generator = torch.Generator().manual_seed(0)
+    rows = torch.randn(100, 3, generator=generator, dtype=F64)
+    places = [0, 40, 70]
+    for column, row in enumerate(places):
+        rows[:row, column] = 0.0
+        rows[row, column] = 1.0
+    expected = torch.zeros(100, 100, dtype=F64)
+    expected[:, places] = rows
+    other = low_rank(100, 100, 1)
+    factor, neighbour = semidefinite_cholesky(torch.stack([rows @ rows.mT, other]))
+    error = float((factor - expected).abs().max())
+    # Three columns of rounding errors of entries up to 3, times the condition.
+    assert error < 1e-12, f"the factor of known directions is off by {error}"
+    regular = torch.linalg.cholesky(other)
+    assert torch.equal(neighbour, regular), "a regular matrix beside it was changed"
+
+
 def test_no_variance_is_a_zero_factor() -> None:
     matrix = torch.zeros(2, 3, 3, dtype=F64, requires_grad=True)
     factor = semidefinite_cholesky(matrix)
