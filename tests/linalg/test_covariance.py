@@ -133,12 +133,12 @@ def test_rows_of_all_blocks_have_the_directions_of_earlier_ones() -> None:
         rows[row, column] = 1.0
     expected = torch.zeros(100, 100, dtype=F64)
     expected[:, places] = rows
-    other = low_rank(100, 100, 1)
-    factor, neighbour = semidefinite_cholesky(torch.stack([rows @ rows.mT, other]))
+    full_rank = low_rank(100, 100, 1)
+    factor, neighbour = semidefinite_cholesky(torch.stack([rows @ rows.mT, full_rank]))
     error = float((factor - expected).abs().max())
     # Three columns of rounding errors of entries up to 3, times the condition.
     assert error < 1e-12, f"the factor of known directions is off by {error}"
-    regular = torch.linalg.cholesky(other)
+    regular = torch.linalg.cholesky(full_rank)
     assert torch.equal(neighbour, regular), "a regular matrix beside it was changed"
 
 
