@@ -6,10 +6,13 @@ A simulated person, whose utility is a task's, answers the duels that the librar
 or with ``--options 4`` ranks its questions of four. After some answers models are asked
 for all that a report states, and each statement is compared with the truth:
 
-- ``effect (dead)``, ``effect (live)``: 95 % intervals of the change of utility as one
-  parameter moves from the best option, of parameters that do nothing and of the others;
-- ``called dead``: parameters that do nothing of which no interval excludes 0;
-- ``named``: other parameters of which an interval excludes 0; nothing is promised here;
+- ``effect (dead)``, ``effect (live)``: 95 % bands of the change of utility as one
+  parameter moves from the best option, of parameters that do nothing and of the others:
+  a band holds if it holds at all values;
+- ``at most (dead)``, ``at most (live)``: by how much the best and the worst value of
+  a parameter differ at most;
+- ``called dead``: parameters that do nothing of which the band holds 0 throughout;
+- ``named``: other parameters of which it does not; nothing is promised here;
 - ``difference``: 95 % intervals of the difference to the best option shown;
 - ``... as a share``: the same differences and effects as shares of the range of the
   options shown, as reports print them;
@@ -74,6 +77,7 @@ from botorch_pref.evaluation import (
     stopping_candidates,
 )
 from botorch_pref.evaluation.answer_effects import position_bias
+from botorch_pref.evaluation.explanation import changes_from
 from botorch_pref.evaluation.progress import (
     GAIN_TOLERANCE,
     TOLERANCE,
@@ -243,23 +247,24 @@ def effects(
         name: Of the unit; empty for that of noise.
     """
     problem = person.problem
-    parameters = problem.parameters
-    totals: dict[str, list[Tally]] = {"dead": [], "live": []}
+    totals: dict[str, list[tuple[bool, bool]]] = {"dead": [], "live": []}
     names: dict[str, list[bool]] = {"dead": [], "live": []}
-    for parameter in parameters:
+    for parameter in problem.parameters:
         kind = "dead" if parameter.dead else "live"
         moved = _moved(problem, best, parameter)
-        with torch.no_grad():
-            interval = central_interval(model.duel_posterior(moved, best), LEVEL)
+        changes = changes_from(model, best, moved, LEVEL)
         truth = unit * (problem.utility(moved) - problem.utility(best))
-        totals[kind].append(intervals_hold("", interval[1], interval[2], truth))
-        names[kind].append(bool(((interval[1] > 0) | (interval[2] < 0)).any()))
-    for kind, tallies in totals.items():
-        sums = [
-            sum(getattr(tally, column) for tally in tallies)
-            for column in ("number", "expected", "held")
-        ]
-        yield Tally(f"effect ({kind}){name}", int(sums[0]), *sums[1:])
+        inside = (truth >= changes.lower) & (truth <= changes.upper)
+        # The best option itself is one of the designs.
+        span = float(truth.max().clamp_min(0) - truth.min().clamp_max(0))
+        totals[kind].append((bool(inside.all()), span <= changes.most))
+        named = (changes.lower > 0) | (changes.upper < 0)
+        names[kind].append(bool(named.any()))
+    for kind, held in totals.items():
+        holds = torch.tensor(held, dtype=torch.bool).view(-1, 2)
+        stated = torch.full((len(holds),), LEVEL)
+        yield chances_hold(f"effect ({kind}){name}", stated, holds[:, 0])
+        yield chances_hold(f"at most ({kind}){name}", stated, holds[:, 1])
     if name:
         return
     dead, live = (

@@ -264,16 +264,18 @@ def effect_table(
         return None
     rows = []
     for dimension in designs.dimensions:
-        values, intervals = designs.effect(dimension, designs.best, NUM_VALUES, LEVEL)
-        changes = (torch.stack(intervals, dim=-1) / unit).tolist()
+        values, effect = designs.effect(dimension, designs.best, NUM_VALUES, LEVEL)
+        curve = torch.stack([effect.mean, effect.lower, effect.upper], dim=-1)
+        changes, most = (curve / unit).tolist(), effect.most / unit
         parameter = log.space.parameters[dimension.name]
         if has_digits(parameter):
             best = designs.best[dimension.name]
             # The design that was shown keeps its digits.
             values = [x if x == best else readable(parameter, x) for x in values]
         rows += [
-            (dimension.name, value, *change)
+            (dimension.name, value, *change, most)
             for value, change in zip(values, changes, strict=True)
             if not math.isnan(change[0])
         ]
-    return DataFrame(rows, columns=["parameter", "value", "change", "lower", "upper"])
+    columns = ["parameter", "value", "change", "lower", "upper", "most"]
+    return DataFrame(rows, columns=columns)

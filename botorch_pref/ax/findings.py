@@ -14,7 +14,7 @@ LEVEL = 0.95
 """Probability of the intervals."""
 
 NOT_KNOWN = "not known from these answers"
-"""The text for a parameter of which every interval of an effect holds 0."""
+"""The text for a parameter that may have no effect: its band holds 0 throughout."""
 
 DECIMALS = {"best": 3, "better": 3, "preferred": 3}
 """Decimals of printed probabilities: these are shares of draws, so that few count."""
@@ -86,8 +86,9 @@ def printed_options(options: DataFrame, reference: str) -> DataFrame:
 def printed_effects(effects: DataFrame) -> DataFrame:
     """Makes a row for each parameter: where it is best and worst, and the difference.
 
-    The effect of a parameter is known if an interval of its changes excludes 0; those
-    that are not known come last.
+    The effect of a parameter is known if its band excludes 0 somewhere; those that are
+    not known come last. Of every parameter it is said how large the difference is at
+    most.
     """
     of_parameter = effects.groupby("parameter", sort=False)
     changes = of_parameter["change"]
@@ -101,14 +102,22 @@ def printed_effects(effects: DataFrame) -> DataFrame:
         for head, values in places.items()
     }
     columns["difference"] = span.astype(object).where(certain, NOT_KNOWN)
-    table = DataFrame(columns)
-    order = span.sort_values(ascending=False, kind="stable", na_position="last").index
-    return table.loc[order].rename_axis("effect of")
+    columns["at most"] = best["most"]
+    table = DataFrame(columns).assign(span=span)
+    order = ["span", "at most"]
+    table = table.sort_values(order, ascending=False, kind="stable", na_position="last")
+    return table.drop(columns="span").rename_axis("effect of")
 
 
 def has_effect(effect: DataFrame) -> bool:
-    """Tells whether a parameter surely has an effect: an interval excludes 0."""
+    """Tells whether a parameter surely has an effect: its band excludes 0 somewhere."""
     return bool(((effect["lower"] > 0) | (effect["upper"] < 0)).any())
+
+
+def effect_caption(effect: DataFrame) -> str:
+    """Says how large the effect of a parameter is at most, or that it is not known."""
+    most = f"at most {effect['most'].iloc[0]:.2g}"
+    return most if has_effect(effect) else f"{NOT_KNOWN}, {most}"
 
 
 def value_text(value: object) -> object:

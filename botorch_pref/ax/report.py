@@ -86,11 +86,13 @@ class Report:
         effects: What each parameter does around the best option shown, the others held:
             a row for each ``parameter`` and ``value`` that the space has, with the
             ``change`` of utility from that option as a share of the expected range, and
-            its 95 % interval from ``lower`` to ``upper``. None of a catalogue, whose
-            rows are all there is, and of a model that averages over its
-            hyper-parameters. Printed is where each parameter is best and worst, and the
-            ``difference``, the largest one first; or that its effect is not known,
-            where no interval excludes 0.
+            the ends ``lower`` and ``upper`` of a band that holds all changes of a
+            parameter at once with a probability of 95 %; with the same probability its
+            best and its worst value differ by no more than ``most``. None of a
+            catalogue, whose rows are all there is, and of a model that averages over
+            its hyper-parameters. Printed is where each parameter is best and worst, and
+            the ``difference``, the largest one first; or that its effect is not known,
+            where the band holds 0 throughout; and ``most``.
         advice: How sure it is that the best option shown is the best design, and so
             whether to go on asking, in words. It names an option that is the best with
             a larger probability, and raters who part from the others. Where the answers

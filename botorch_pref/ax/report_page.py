@@ -11,9 +11,8 @@ from pandas.api.types import is_number
 
 import botorch_pref
 from botorch_pref.ax.findings import (
-    NOT_KNOWN,
     distinct_options,
-    has_effect,
+    effect_caption,
     printed_options,
     value_text,
 )
@@ -168,7 +167,7 @@ def _difference_figure(options: DataFrame, reference: str) -> str:
 def _effect_figure(effect: DataFrame, name: str, low: float, high: float) -> str:
     """Draws how the utility changes with one parameter, the others held, as SVG.
 
-    Numbers have a curve in the band of their intervals, choices a bar each. ``low`` and
+    Numbers have a curve in its band, choices a bar each. ``low`` and
     ``high`` are the ends of the scale of changes, the same for all parameters.
     """
     width, height = 200, 130
@@ -294,16 +293,17 @@ def _effects(effects: DataFrame) -> str:
     low = min(0.0, float(effects["lower"].min()))
     high = max(0.0, float(effects["upper"].max()))
     figures = [
-        f"<figure><figcaption>{_escaped(name)}"
-        f"{'' if has_effect(effect) else f' <small>{NOT_KNOWN}</small>'}"
+        f"<figure><figcaption>{_escaped(name)} <small>{effect_caption(effect)}</small>"
         f"</figcaption>{_effect_figure(effect, str(name), low, high)}</figure>"
         for name, effect in effects.groupby("parameter", sort=False)
     ]
     return (
         f"<h2>What each parameter does</h2>{''.join(figures)}"
         "<p>Change of utility from the best option shown as one parameter moves and "
-        "the others stay, but for those derived from it; the truth is expected in the "
-        "band, or on the bar, 19 times in 20. All have the same scale.</p>"
+        "the others stay, but for those derived from it; the whole curve is expected "
+        "in the band, or all choices on their bars, 19 times in 20, and the best value "
+        "to differ from the worst by no more than is said, as a share of the step from "
+        "the worst option shown to the best. All have the same scale.</p>"
     )
 
 

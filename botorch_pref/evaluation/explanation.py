@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import torch
 from botorch.fit import fit_gpytorch_mll
@@ -17,10 +17,12 @@ from torch import Generator, Tensor
 from torch.nn import Parameter
 
 from botorch_pref.errors import BotorchPrefError
+from botorch_pref.evaluation.progress import NUM_SAMPLES, utility_samples
 from botorch_pref.feedback import Feedback
 from botorch_pref.models import PreferenceGP, PreferenceMarginalLogLikelihood
 from botorch_pref.models.utility_model import check_one_to_one
-from botorch_pref.posteriors.gaussian import central_interval
+from botorch_pref.numerics.argument_checks import check_probabilities
+from botorch_pref.posteriors.gaussian import central_interval, mean_at
 
 QUANTILES = (0.05, 0.95)
 """The range of each feature over which its effect is told."""
@@ -326,6 +328,74 @@ def dimension_of(dimensions: Sequence[Dimension], key: int | str) -> Dimension:
     return dimensions[names.index(key)]
 
 
+class Changes(NamedTuple):
+    """Changes of utility from a design to others, ``n`` each.
+
+    Attributes:
+        mean: Of each change; 0 where a design is the first one.
+        lower: Lower ends of a band that holds all changes at once with the probability
+            that was asked for.
+        upper: Its upper ends.
+        most: With that probability the best and the worst of all these designs differ
+            by no more utility.
+    """
+
+    mean: Tensor
+    lower: Tensor
+    upper: Tensor
+    most: float
+
+
+def simultaneous_band(draws: Tensor, level: float) -> tuple[Tensor, Tensor]:
+    r"""Computes a band that holds a whole curve with the probability ``level``.
+
+    With the central quantiles :math:`l_v` and :math:`u_v` of the draws at each place
+    ``v`` of the curve and their medians :math:`m_v`, the band is from :math:`m_v - c
+    (m_v - l_v)` to :math:`m_v + c (u_v - m_v)`. The factor :math:`c`, one for all
+    places, is the least with which the share ``level`` of the drawn curves is inside
+    everywhere (Montiel Olea and Plagborg-Moller 2019). Intervals of single places leave
+    a curve out somewhere more often than each of them does.
+
+    Args:
+        draws: ``S x n`` curves, which differ at every place.
+        level: Probability, in (0, 1).
+
+    Returns:
+        Lower and upper ends, ``n`` each.
+    """
+    check_probabilities("level", torch.tensor(level, dtype=torch.float64))
+    parts = draws.new_tensor([(1 - level) / 2, 0.5, (1 + level) / 2])
+    lower, middle, upper = draws.quantile(parts, dim=0)
+    below, above = middle - lower, upper - middle
+    distance = torch.maximum((draws - middle) / above, (middle - draws) / below)
+    factor = distance.amax(-1).quantile(level)
+    return middle - factor * below, middle + factor * above
+
+
+def changes_from(model: Model, design: Tensor, moved: Tensor, level: float) -> Changes:
+    """Computes how utility changes from a design to others, all at once.
+
+    Args:
+        model: With a joint posterior; members of an ensemble count alike.
+        design: ``1 x d``.
+        moved: ``n x d``.
+        level: Probability of the band, in (0, 1), see `simultaneous_band`.
+    """
+    # The design differs from itself by nothing, and has no quantiles.
+    differs = (moved != design).any(-1)
+    curve = torch.zeros(3, len(moved), dtype=torch.float64)
+    if not differs.any():
+        return Changes(*curve, most=0.0)
+    points = torch.cat([design, moved[differs]])
+    mean = mean_at(model, points).cpu().double()
+    samples = utility_samples(model, points, NUM_SAMPLES, seed=0)
+    draws = samples.flatten(end_dim=-2).cpu().double()
+    band = simultaneous_band(draws[:, 1:] - draws[:, :1], level)
+    curve[:, differs.cpu()] = torch.stack([mean[1:] - mean[0], *band])
+    spans = draws.amax(-1) - draws.amin(-1)
+    return Changes(*curve, most=float(spans.quantile(level)))
+
+
 @dataclass(frozen=True, eq=False)
 class Designs:
     """Designs by the names of the parameters that vary, and the model of their utility.
@@ -379,12 +449,18 @@ class Designs:
 
     def effect(
         self, dimension: Dimension, at: Mapping[str, Any], number: int, level: float
-    ) -> tuple[list[Any], tuple[Tensor, Tensor, Tensor]]:
+    ) -> tuple[list[Any], Changes]:
         """Lists values of a parameter, and how each changes the utility of ``at``.
 
-        The value of ``at`` is among them, with the change 0. Changes are the means, and
-        the lower and upper ends of intervals of probability ``level``.
+        There are as many values as ``number`` says, or all choices, and that of ``at``
+        is among them. Changes are NaN where the search space does not have the changed
+        design.
         """
         values = dimension.values(number, own=at[dimension.name])
         moved = [{**at, dimension.name: value} for value in values]
-        return values, self.intervals(moved, level, reference=at)
+        allowed = torch.tensor([self.is_allowed(design) for design in moved])
+        points = self.points_of([at, *(moved[i] for i in allowed.nonzero().flatten())])
+        changes = changes_from(self.model, points[:1], points[1:], level)
+        curve = torch.full((3, len(values)), torch.nan, dtype=torch.float64)
+        curve[:, allowed] = torch.stack(changes[:3])
+        return values, Changes(*curve, most=changes.most)

@@ -446,8 +446,9 @@ def plot_effects(
     r"""Draws what each parameter does around a design, the others held.
 
     Each panel has the change of utility :math:`f(x) - f(x_0)` from the design
-    :math:`x_0` as one parameter moves, with central intervals, in one scale for all
-    panels: a parameter that matters little looks like it. The change is 0 at the design
+    :math:`x_0` as one parameter moves, in a band that holds the whole curve with the
+    probability ``level`` (see :func:`.simultaneous_band`), in one scale for all panels:
+    a parameter that matters little looks like it. The change is 0 at the design
     itself, and free of the level of utilities, which comparisons never show. A vertical
     line marks the design's own value; choices have a mark with a bar each.
 
@@ -457,7 +458,7 @@ def plot_effects(
         names: See `plot_utility`.
         categorical: See `plot_utility`.
         at: The design, see `plot_utility`; by default the incumbent.
-        level: Probability of the intervals, in (0, 1).
+        level: Probability of each band, in (0, 1).
         ax: An axes for each parameter, which are returned; by default new ones.
 
     Raises:
@@ -476,10 +477,10 @@ def plot_effects(
             f"There are {count} parameters, and {len(panels)} axes; give one for each."
         )
     for axes, dimension in zip(panels, designs.dimensions, strict=True):
-        values, intervals = designs.effect(dimension, held, NUM_VALUES, level)
+        values, changes = designs.effect(dimension, held, NUM_VALUES, level)
         show_on(axes.xaxis, dimension)
         x, apart = places(dimension, values), bool(dimension.choices)
-        drawing.draw_intervals(axes, x, *intervals, apart=apart)
+        drawing.draw_intervals(axes, x, *changes[:3], apart=apart)
         axes.axhline(0, color="0.7", linewidth=1, zorder=0)
         (place,) = places(dimension, [held[dimension.name]])
         axes.axvline(place, color="0.4", linewidth=1, linestyle=":", zorder=0)

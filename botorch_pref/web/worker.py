@@ -28,7 +28,7 @@ from botorch_pref.ax.findings import (
     DECIMALS,
     OPTION_COLUMNS,
     distinct_options,
-    has_effect,
+    effect_caption,
     representatives,
 )
 from botorch_pref.ax.generation.question_choice import chosen_questions
@@ -118,7 +118,7 @@ def _effect_curves(
             "parameter": name,
             "is_choice": number_range(parameters[name]) is None,
             "log": getattr(parameters[name], "log_scale", False),
-            "is_known": has_effect(table),
+            "caption": effect_caption(table),
             "rows": _records(table[["value", "change", "lower", "upper"]]),
         }
         for name, table in effects.groupby("parameter", sort=False)

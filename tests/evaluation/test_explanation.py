@@ -27,7 +27,7 @@ from botorch_pref.evaluation import (
     evidence_profile,
     feature_effect,
 )
-from botorch_pref.evaluation.explanation import Dimension
+from botorch_pref.evaluation.explanation import Dimension, simultaneous_band
 from botorch_pref.models import FullyBayesianEPPreferenceGP, PreferenceGP
 
 DOUBLE = torch.float64
@@ -254,6 +254,44 @@ def test_the_effect_under_an_ensemble_is_that_of_the_mixture_of_its_members() ->
     second = (variances + means.square()).mean(0)
     want = second - means.mean(0).square()
     torch.testing.assert_close(variance, want, rtol=1e-5, atol=1e-7)
+
+
+NUM_DRAWS = 200_000
+
+
+def test_a_band_of_places_that_move_together_is_their_intervals() -> None:
+    normal = torch.randn(NUM_DRAWS, 1, generator=torch.Generator().manual_seed(0))
+    draws = normal.double() @ torch.tensor([[1.0, -2.0, 0.5]]).double()
+    lower, upper = simultaneous_band(draws, 0.95)
+    expected = 1.96 * torch.tensor([1.0, 2.0, 0.5]).double()
+    # The error of a quantile of draws is 2.7 times their deviation over their root.
+    tolerance = 5 * 2.7 * 2 / NUM_DRAWS**0.5
+    for ends in (-lower, upper):
+        assert (ends - expected).abs().max() < tolerance, ends
+
+
+def test_a_band_of_independent_places_is_wider_by_a_formula() -> None:
+    generator = torch.Generator().manual_seed(0)
+    draws = torch.randn(NUM_DRAWS, 6, generator=generator).double()
+    lower, upper = simultaneous_band(draws, 0.9)
+    # All six are inside with the probability 0.9 if each is with its sixth root.
+    end = torch.special.ndtri(torch.tensor((1 + 0.9 ** (1 / 6)) / 2))
+    for ends in (-lower, upper):
+        assert (ends - end).abs().max() < 5 * 6 / NUM_DRAWS**0.5, ends
+
+
+def test_a_band_of_skewed_curves_holds_as_many_as_it_says() -> None:
+    generator = torch.Generator().manual_seed(0)
+    steps = torch.randn(2 * NUM_DRAWS, 8, generator=generator).double()
+    curves = (0.5 * steps).cumsum(-1).exp()
+    drawn, fresh = curves.chunk(2)
+    lower, upper = simultaneous_band(drawn, 0.95)
+    share = float(((fresh >= lower) & (fresh <= upper)).all(-1).double().mean())
+    # Both halves have the error of a share.
+    assert abs(share - 0.95) < 4 * (2 * 0.95 * 0.05 / NUM_DRAWS) ** 0.5, share
+    # The skew is that of the quantiles: upwards the band is wider.
+    middle = drawn.median(0).values
+    assert (upper - middle > 2 * (middle - lower)).all()
 
 
 def test_values_of_a_parameter_are_even_on_its_scale() -> None:

@@ -803,12 +803,13 @@ def test_the_findings_about_raters_are_whole_on_a_phone(
         "recommended": {"question": 0, "place": 0, "name": "1 A"},
         "reference": "1 A",
         "effects": [
-            {"parameter": name, "is_choice": choice, "log": False, "is_known": choice}
+            {"parameter": name, "is_choice": choice, "log": False}
             | {
+                "caption": "not known from these answers, at most 0.43",
                 "rows": [
                     {"value": v, "change": 0, "lower": -1, "upper": 1}
                     for v in list_name
-                ]
+                ],
             }
             for name, choice, list_name in (
                 ("leaf (g)", False, [1.5, 2.5, 4.0]),

@@ -63,6 +63,8 @@ def test_numbers_in_steps_are_shown_as_numbers(tmp_path: Path) -> None:
     experiment.record(options[:2], winner=0)
     findings = findings_of(packed_state(experiment))
     assert [e["is_choice"] for e in findings["effects"]] == [False, True]
+    # One answer names neither.
+    assert all("not known" in e["caption"] for e in findings["effects"])
 
 
 def test_a_parameter_called_name_does_not_rename_options(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from botorch_pref.ax.findings import (
     NOT_KNOWN,
     advice_in_words,
     distinct_options,
+    effect_caption,
     printed_effects,
     printed_options,
 )
@@ -70,22 +71,26 @@ def test_options_are_printed_beside_the_best() -> None:
     assert not {"mean", "lower", "upper", "part"} & {*table.columns}
 
 
-def test_a_parameter_is_best_somewhere_only_if_an_interval_excludes_zero() -> None:
+def test_a_parameter_is_best_somewhere_only_if_its_band_excludes_zero() -> None:
     effects = DataFrame(
         {
-            "parameter": [*"aaabbcc"],
-            "value": [1, 2, 3, "x", "y", 0.1, 1 / 3],
-            "change": [-1.0, 0.0, 0.5, -3.0, 0.0, 0.0, 2.0],
-            "lower": [-2.0, 0.0, 0.1, -7.0, 0.0, 0.0, 0.5],
-            "upper": [0.5, 0.0, 0.9, 1.0, 0.0, 0.0, 3.5],
+            "parameter": [*"aaabbccdd"],
+            "value": [1, 2, 3, "x", "y", 0.1, 1 / 3, 0, 1],
+            "change": [-1.0, 0.0, 0.5, -3.0, 0.0, 0.0, 2.0, 0.0, 0.1],
+            "lower": [-2.0, 0.0, 0.1, -7.0, 0.0, 0.0, 0.5, 0.0, -8.0],
+            "upper": [0.5, 0.0, 0.9, 1.0, 0.0, 0.0, 3.5, 0.0, 8.0],
+            "most": [2.5] * 3 + [6.0] * 2 + [3.0] * 2 + [7.0] * 2,
         }
     )
     table = printed_effects(effects)
-    assert table.index.to_list() == ["c", "a", "b"]
-    assert table.loc["c"].to_list() == ["0.333333333333", "0.1", 2.0]
-    assert table.loc["a"].to_list() == [3, 1, 1.5]
+    assert table.index.to_list() == ["c", "a", "d", "b"]
+    assert table.loc["c"].to_list() == ["0.333333333333", "0.1", 2.0, 3.0]
+    assert table.loc["a"].to_list() == [3, 1, 1.5, 2.5]
     # It has the largest change of all, and may have none.
-    assert table.loc["b"].to_list() == ["", "", NOT_KNOWN]
+    assert table.loc["b"].to_list() == ["", "", NOT_KNOWN, 6.0]
+    captions = {name: effect_caption(e) for name, e in effects.groupby("parameter")}
+    assert captions["a"] == "at most 2.5"
+    assert captions["b"] == f"{NOT_KNOWN}, at most 6"
 
 
 def test_it_is_said_which_option_is_the_best_more_probably() -> None:
