@@ -325,7 +325,7 @@ def stop_advice(person: Person, model: Any, best: Tensor) -> StoppingAdvice:
         recommended=best,
         shown=model.datapoints,
         bounds=problem.cube if problem.is_cube else None,
-        plausible=[*getattr(model, "members", ())],
+        plausible=getattr(model, "members", ()),
     )
 
 

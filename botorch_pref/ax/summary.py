@@ -160,7 +160,7 @@ def progress_rows(
         recommended=adapter.points_of([best_shown(adapter)]),
         shown=adapter.datapoints[allowed_here(adapter, adapter.arms)],
         bounds=space.bounds if everywhere else None,
-        plausible=[*getattr(adapter.utility, "members", ())],
+        plausible=getattr(adapter.utility, "members", ()),
     )
     searched = f"{len(candidates)} designs"
     if everywhere:

@@ -539,7 +539,7 @@ def _ordered_root(correlation: Tensor, threshold: float) -> Tensor:
     whose square is within the threshold gives no direction: the column of its row stays
     zero.
     """
-    rows = _pivoted_root(correlation)
+    rows = pivoted_root(correlation)
     # The first rows, as many as `places`, are the directions so far: far fewer than
     # points where these crowd.
     directions = rows.new_zeros(*rows.shape[:-2], rows.shape[-2], rows.shape[-1])
@@ -567,28 +567,31 @@ def _ordered_root(correlation: Tensor, threshold: float) -> Tensor:
     return root.tril()
 
 
-def _pivoted_root(correlation: Tensor) -> Tensor:
-    """Computes a root of correlations by Cholesky's algorithm with pivoting.
+def pivoted_root(matrix: Tensor) -> Tensor:
+    """Computes a root of covariances by Cholesky's algorithm with pivoting.
 
     It is ``... x k x r`` for the largest rank ``r``, with zeros behind smaller ones:
-    where points crowd, far fewer columns than eigenvectors, and in a fraction of their
-    time. What it leaves of a variance is at most ``k eps / 2``, LAPACK's tolerance.
+    where points crowd, far fewer columns than eigenvectors. What it leaves of a
+    variance is at most ``k eps / 2`` of the largest one, LAPACK's tolerance.
+
+    Raises:
+        PrecisionError: Entries are not finite.
     """
-    if not bool(correlation.isfinite().all()):
+    if not bool(matrix.isfinite().all()):
         raise PrecisionError(
             "A covariance holds entries that are not finite. Are the hyper-parameters "
             "finite, and of the size of the data?"
         )
-    k = correlation.shape[-1]
-    matrices = correlation.detach().cpu().reshape(-1, k, k).numpy()
+    k = matrix.shape[-1]
+    matrices = matrix.detach().cpu().reshape(-1, k, k).numpy()
     (pstrf,) = get_lapack_funcs(("pstrf",), (matrices,))
     roots, largest = np.zeros_like(matrices), 0
-    for root, matrix in zip(roots, matrices, strict=True):
-        factor, pivots, rank, _ = pstrf(matrix, lower=1)
+    for root, values in zip(roots, matrices, strict=True):
+        factor, pivots, rank, _ = pstrf(values, lower=1)
         root[pivots - 1, :rank] = np.tril(factor)[:, :rank]
         largest = max(largest, rank)
-    shape = *correlation.shape[:-1], largest
-    return torch.from_numpy(roots[..., :largest]).to(correlation).reshape(shape)
+    shape = *matrix.shape[:-1], largest
+    return torch.from_numpy(roots[..., :largest]).to(matrix).reshape(shape)
 
 
 class SemidefiniteLinearOperator(DenseLinearOperator):

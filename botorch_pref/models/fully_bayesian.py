@@ -64,13 +64,60 @@ class _Learned(NamedTuple):
 def _log_volume(value: Tensor, free: Tensor) -> Tensor:
     """Computes ``log |det d value / d free|``, the volume in the density of ``free``.
 
-    Both have as many numbers, and ``value`` has a graph from ``free``, ``k`` long.
+    Both have as many numbers, ``batch_shape x k`` in ``free``, of which ``value`` has a
+    graph.
     """
-    eye = torch.eye(len(free), dtype=free.dtype, device=free.device)
+    k = free.shape[-1]
+    eye = torch.eye(k, dtype=free.dtype, device=free.device)
+    directions = eye.reshape(k, *[1] * (free.dim() - 1), k).expand(k, *free.shape)
     (jacobian,) = torch.autograd.grad(
-        value.reshape(-1), free, eye, create_graph=True, is_grads_batched=True
+        value.reshape(free.shape),
+        free,
+        directions,
+        create_graph=True,
+        is_grads_batched=True,
     )
-    return torch.linalg.slogdet(jacobian).logabsdet
+    return torch.linalg.slogdet(jacobian.movedim(0, -2)).logabsdet
+
+
+MOST_ENTRIES = 2**18
+"""Numbers in one matrix each of the models that are solved together, at most: 2 MB.
+
+An engine works on about ten such matrices at a time. More would leave the cache, and
+take as long as models one by one: there are 18 at once of 120 points."""
+
+
+def models_at_once(model: PreferenceGP) -> int:
+    """Returns how many models of the same answers are solved together, 1 or more.
+
+    A matrix of one has the square of its points or of its answers' rows, whichever are
+    more; `MOST_ENTRIES` bounds those of all.
+    """
+    num_rows = model.engine.site_rows(model.factors()).num_rows
+    size = max(num_rows, model.transformed_points().shape[-2])
+    return max(1, MOST_ENTRIES // size**2)
+
+
+def _set_batch_shape(model: PreferenceGP, shape: torch.Size) -> None:
+    """Tells kernels and means of a model without batches that parameters have one."""
+    for module in model.modules():
+        if isinstance(module, Kernel | Mean):
+            module.batch_shape = shape
+
+
+def make_batch(model: PreferenceGP, samples: Mapping[str, Tensor]) -> None:
+    """Makes a model a batch of models, given ``S`` of each parameter by its name.
+
+    Data and parameters that are not named are those of all. Predictions are at points
+    that all share, ``... x 1 x q x d``, and ``... x S x q``.
+    """
+    count = torch.Size([len(next(iter(samples.values())))])
+    for module in model.modules():
+        if isinstance(module, Kernel | Mean):
+            module.batch_shape = count + module.batch_shape
+    for name, value in samples.items():
+        model.get_parameter(name).data = value.detach().clone()
+    model._cache = SolutionCache()
 
 
 def _learned_parameters(model: PreferenceGP) -> list[_Learned]:
@@ -219,28 +266,45 @@ class HyperparameterDensity(Module):
             for part, piece in zip(self._learned, pieces, strict=True)
         }
 
-    def log_density(self, free: Tensor) -> Tensor:
-        """Computes the log density at a free vector, to a constant, with its graph.
+    def log_density(self, free: Tensor, has_graph: bool = True) -> Tensor:
+        """Computes the log density at free vectors, to a constant, ``batch_shape``.
 
         The model gets the parameters for this one call of :meth:`forward`.
+
+        Args:
+            free: ``p``, or ``S x p``: these are solved together, as a batch.
+            has_graph: Whether the evidence has its gradient.
         """
-        pieces = free.split(self._sizes)
+        pieces = free.split(self._sizes, dim=-1)
         swapped = {
             f"model.{part.name}": part.raw(piece)
             for part, piece in zip(self._learned, pieces, strict=True)
         }
-        return cast("Tensor", torch.func.functional_call(self, swapped, (pieces,)))
+        cache = self.model._cache
+        if free.dim() > 1:
+            _set_batch_shape(self.model, free.shape[:-1])
+            self.model._cache = SolutionCache()
+        try:
+            arguments = pieces, has_graph
+            return cast("Tensor", torch.func.functional_call(self, swapped, arguments))
+        finally:
+            if free.dim() > 1:
+                _set_batch_shape(self.model, torch.Size())
+                self.model._cache = cache
 
-    def forward(self, pieces: tuple[Tensor, ...]) -> Tensor:
-        """Computes the log density of a free vector, in ``pieces``.
+    def forward(self, pieces: tuple[Tensor, ...], has_graph: bool = True) -> Tensor:
+        """Computes the log density of free vectors, in ``pieces``.
 
         There is a piece for each learned parameter, which is a function of it:
         :meth:`log_density` has put the parameters into the model.
         """
-        total = self.model.log_evidence()
+        with torch.set_grad_enabled(has_graph):
+            total = self.model.log_evidence()
         for part, piece in zip(self._learned, pieces, strict=True):
             value = part.value(part.module)
-            total = total + part.prior.log_prob(value).sum() + _log_volume(value, piece)
+            log_prior = part.prior.log_prob(value)
+            total = total + log_prior.reshape(*piece.shape[:-1], -1).sum(-1)
+            total = total + _log_volume(value, piece)
         return total
 
     def sample(self) -> None:
@@ -304,20 +368,48 @@ class HyperparameterDensity(Module):
         return value, gradient
 
     def evaluate(self, free: Tensor) -> tuple[Tensor, Tensor]:
-        """Computes the log density at a free vector, and its gradient, both detached.
+        """Computes the log density at free vectors, and its gradient, both detached.
 
         Where rounding leaves no evidence it is minus infinity. Nothing is warned of.
+
+        Args:
+            free: ``p`` or ``S x p``.
+
+        Returns:
+            The density, ``batch_shape``, and its gradient, as ``free``.
         """
+        result = self._evaluated(free, has_graph=True)
+        return result[..., 0], result[..., 1:]
+
+    def values(self, free: Tensor) -> Tensor:
+        """Computes the log density as :meth:`evaluate` does, without its gradient."""
+        return self._evaluated(free, has_graph=False)[..., 0]
+
+    def _evaluated(self, free: Tensor, has_graph: bool) -> Tensor:
+        """Computes the log density, and its gradient behind it if that is wanted.
+
+        It is ``batch_shape x (1 + p)``, or ``batch_shape x 1``. A batch that is too
+        large, or in which some matrix has no factor, is solved in parts.
+        """
+        if free.dim() > 1 and len(free) > (limit := models_at_once(self.model)):
+            return torch.cat([self._evaluated(f, has_graph) for f in free.split(limit)])
         free = free.detach().requires_grad_()
         with torch.enable_grad(), warnings.catch_warnings():
             # Models of the draws that are kept warn later; other vectors are steps.
             warnings.simplefilter("ignore", InferenceWarning)
             try:
-                value = self.log_density(free)
+                value = self.log_density(free, has_graph)
             except NotPSDError:
-                return torch.full_like(free[0], -torch.inf), torch.zeros_like(free)
-            (gradient,) = torch.autograd.grad(value, free)
-        return value.detach(), gradient
+                if free.dim() == 1:
+                    nothing = free.new_zeros(len(free) if has_graph else 0)
+                    return torch.cat([free.new_tensor([-torch.inf]), nothing])
+                halves = free.unbind() if len(free) < 3 else free.tensor_split(2)
+                parts = [self._evaluated(half, has_graph) for half in halves]
+                return torch.cat([part.reshape(-1, part.shape[-1]) for part in parts])
+            if not has_graph:
+                return value.detach().unsqueeze(-1)
+            (gradient,) = torch.autograd.grad(value.sum(), free)
+        return torch.cat([value.detach().unsqueeze(-1), gradient], -1)
 
 
 # About the deviation of utilities under the prior mean of the output scale.
@@ -425,13 +517,8 @@ class FullyBayesianPreferenceGP(PreferenceGP):
         self._single_modules = {
             name: deepcopy(getattr(self, name)) for name in _HYPERPARAMETER_MODULES
         }
-        count = len(next(iter(mcmc_samples.values())))
-        for module in self.modules():
-            if isinstance(module, Kernel | Mean):
-                module.batch_shape = torch.Size([count]) + module.batch_shape
-        for name, value in mcmc_samples.items():
-            self.get_parameter(name).data = value.detach().clone()
-        self._num_samples = count
+        make_batch(self, mcmc_samples)
+        self._num_samples = len(next(iter(mcmc_samples.values())))
 
     def _use_single(self) -> None:
         """Makes this one model again, with the parameters it had before sampling.

@@ -28,7 +28,7 @@ from botorch_pref.likelihoods.protocol import (
     register_positive,
     register_prior,
 )
-from botorch_pref.linalg.covariance import join_rows
+from botorch_pref.linalg.covariance import join_rows, joint_shape
 from botorch_pref.numerics.argument_checks import (
     check_count,
     checked_arguments,
@@ -198,13 +198,15 @@ class RelevanceKernel(Kernel):
                 x1[..., columns] @ x2[..., columns].mT for columns in self.categorical
             )
             agreements = join_rows([product.unsqueeze(-3) for product in products], -3)
-        covariance: Tensor = _RelevanceCovariance.apply(
-            x1[..., self.numbers] if self.categorical else x1,
-            x2[..., self.numbers] if self.categorical else x2,
-            lengthscale,
-            agreements,
-            raw_relevance,
+        first, second = (
+            x[..., self.numbers] if self.categorical else x for x in (x1, x2)
         )
+        inputs = first, second, lengthscale, agreements, raw_relevance
+        has_graph = torch.is_grad_enabled() and any(
+            part is not None and part.requires_grad for part in inputs
+        )
+        compute = _RelevanceCovariance.apply if has_graph else _covariance_by_blocks
+        covariance: Tensor = compute(*inputs)
         return covariance.squeeze((-2, -1)) if diag else covariance
 
 
@@ -304,6 +306,34 @@ def _sums_over_sets(value: Tensor, factor: Tensor, first: Tensor) -> list[Tensor
     return sums
 
 
+_BLOCK_ENTRIES = 2**16
+"""Correlations that are computed at a time, by each input: more leave the cache."""
+
+
+def _covariance_by_blocks(
+    x1: Tensor,
+    x2: Tensor,
+    lengthscale: Tensor | None,
+    agreements: Tensor | None,
+    raw_relevance: Tensor,
+) -> Tensor:
+    """Computes the kernel without a graph, some points of ``x1`` at a time.
+
+    The arguments are those of `_RelevanceCovariance`.
+    """
+    batch = joint_shape(x1.shape[:-2], x2.shape[:-2], raw_relevance.shape[:-1])
+    entries = batch.numel() * raw_relevance.shape[-1] * x2.shape[-2]
+    size, shares = max(1, _BLOCK_ENTRIES // max(1, entries)), _Shares.of(raw_relevance)
+    blocks = []
+    for start in range(0, max(1, x1.shape[-2]), size):
+        rows = slice(start, start + size)
+        agreeing = None if agreements is None else agreements[..., rows, :]
+        value = _Correlations.of(x1[..., rows, :], x2, lengthscale, agreeing).value
+        factor = torch.addcmul(shares.irrelevance, shares.relevance, value)
+        blocks.append(_sums_over_sets(value, factor, shares.first)[-1])
+    return blocks[0] if len(blocks) == 1 else torch.cat(blocks, -2)
+
+
 class _RelevanceCovariance(Function):
     r"""The kernel of relevances, with its derivatives in closed form.
 
@@ -345,10 +375,9 @@ class _RelevanceCovariance(Function):
         value = correlations.value
         factor = torch.addcmul(shares.irrelevance, shares.relevance, value)
         *sums, covariance = _sums_over_sets(value, factor, shares.first)
-        if any(ctx.needs_input_grad):
-            inputs = x1, x2, lengthscale, agreements, raw_relevance
-            parts = factor, torch.stack(sums, -3), covariance
-            ctx.save_for_backward(*inputs, *correlations, *shares, *parts)
+        inputs = x1, x2, lengthscale, agreements, raw_relevance
+        parts = factor, torch.stack(sums, -3), covariance
+        ctx.save_for_backward(*inputs, *correlations, *shares, *parts)
         return covariance
 
     @staticmethod

@@ -249,6 +249,22 @@ class _ScaleFeatureMap(FeatureMap):
         return torch.cat([torch.zeros_like(cosines), cosines], dim=-1)
 
 
+class _LinearPath(GeneralizedLinearPath):
+    """BoTorch's path, which makes no copy of common features for each function."""
+
+    def forward(self, x: Tensor, **kwargs: Any) -> Tensor:
+        """See base class; weights are ``sample_shape x batch_shape x k``."""
+        if self.is_ensemble and not self.ensemble_as_batch:
+            x = x.unsqueeze(-3)
+        features = self.feature_map(x, **kwargs)
+        if features.dim() == self.weight.dim():
+            # All functions at the same points: a column each.
+            out = (features @ self.weight.movedim(0, -1)).movedim(-1, 0)
+        else:
+            out = (features @ self.weight.unsqueeze(-1)).squeeze(-1)
+        return out if self.bias_module is None else out + self.bias_module(x)
+
+
 # Error of the prior covariance about 0.02 output scales; 512 points take milliseconds.
 _NUM_FEATURES = 2048
 
@@ -281,7 +297,7 @@ def _preference_paths(
     feature_weights = torch.randn(
         *sample_shape, *batch_shape, _NUM_FEATURES, dtype=like.dtype
     ).to(like.device)
-    prior = GeneralizedLinearPath(feature_map, feature_weights)
+    prior = _LinearPath(feature_map, feature_weights)
     if terms is not None:
         # Before the path has a transform and a mean: the terms' points are transformed,
         # and Matheron's rule wants the draw around the mean.
@@ -291,7 +307,7 @@ def _preference_paths(
     prior.is_ensemble = is_ensemble
     if terms is None:
         return prior
-    update = GeneralizedLinearPath(
+    update = _LinearPath(
         KernelEvaluationMap(covar_module, terms.points),
         update_weights,
         input_transform=input_transform,

@@ -7,7 +7,7 @@ tens of answers hardly say which parameters matter, and how fast the utility cha
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from numbers import Real
 from typing import Any, NamedTuple, cast
@@ -18,6 +18,7 @@ from botorch.posteriors.fully_bayesian import GaussianMixturePosterior
 from gpytorch.distributions import MultivariateNormal
 from gpytorch.priors import LogNormalPrior
 from torch import Generator, Tensor
+from torch.nn import Module, ModuleList
 
 from botorch_pref.errors import BotorchPrefError
 from botorch_pref.feedback import Choices, Comparisons, Rankings
@@ -25,6 +26,8 @@ from botorch_pref.linalg.covariance import SemidefiniteLinearOperator, join_rows
 from botorch_pref.models.engines import EPPreferenceGP, LaplacePreferenceGP
 from botorch_pref.models.fully_bayesian import (
     HyperparameterDensity,
+    make_batch,
+    models_at_once,
     parameters_without_prior,
 )
 from botorch_pref.models.preference_gp import PreferenceGP
@@ -34,6 +37,7 @@ from botorch_pref.numerics.argument_checks import (
     check_count,
     check_kind,
     check_point_pairs,
+    check_points,
 )
 from botorch_pref.numerics.mixtures import systematic_sample
 from botorch_pref.posteriors.gaussian import Moments, contrast
@@ -52,9 +56,70 @@ together; what differences say below that is rounding, or a density with another
 which the weights mend."""
 
 
+class PlausibleModels(Module, Sequence[Any]):
+    """Models of the same answers with other hyper-parameters, which count alike.
+
+    They are a sequence of models, each of which is made when it is asked for. What is
+    averaged over all of them asks the ``batches``, which are solved and predict
+    together.
+
+    Args:
+        model: Without batches. It stays as it is.
+        samples: ``S`` of each parameter that differs, by its name.
+        raters: The utility is the mean of these raters', see `GroupUtility`; None for
+            that of the model.
+    """
+
+    batches: Any
+    """A module list of models, ``S`` in all, each with at most as many as
+    `models_at_once` returns. Predictions are at points ``... x 1 x q x d``."""
+
+    def __init__(
+        self,
+        model: PreferenceGP,
+        samples: Mapping[str, Tensor],
+        raters: Tensor | None = None,
+    ) -> None:
+        """Makes the batches, whose parameters are the samples."""
+        super().__init__()
+        self.model, self._names, self._raters = model, [*samples], raters
+        pieces = (value.split(models_at_once(model)) for value in samples.values())
+        batches = []
+        for parts in zip(*pieces, strict=True):
+            batch = deepcopy(model).eval().requires_grad_(False)
+            make_batch(batch, dict(zip(samples, parts, strict=True)))
+            batches.append(self._of_raters(batch))
+        self.batches = ModuleList(batches)
+
+    def _of_raters(self, model: PreferenceGP) -> PreferenceGP | GroupUtility:
+        return model if self._raters is None else GroupUtility(model, self._raters)
+
+    def __len__(self) -> int:
+        """Returns ``S``."""
+        return len(self._values(self._names[0]))
+
+    def _values(self, name: str) -> Tensor:
+        """Returns ``S`` values of a parameter."""
+        sources = (getattr(batch, "rater_model", batch) for batch in self.batches)
+        return torch.cat([source.get_parameter(name) for source in sources])
+
+    def __getitem__(self, place: Any) -> Any:
+        """Makes the model at a place, in evaluation mode; a list of them for a slice.
+
+        It solves anew when it is asked.
+        """
+        if isinstance(place, slice):
+            return [self[i] for i in range(*place.indices(len(self)))]
+        member = deepcopy(self.model).eval()
+        with torch.no_grad():
+            for name in self._names:
+                member.get_parameter(name).copy_(self._values(name)[place])
+        return self._of_raters(member)
+
+
 def plausible_models(
     model: PreferenceGP, count: int = NUM_MODELS, seed: int = 0
-) -> list[PreferenceGP]:
+) -> PlausibleModels:
     r"""Draws models from the posterior of the hyper-parameters of a fitted one.
 
     Around the fitted free vector :math:`\hat u` (see :class:`.HyperparameterDensity`)
@@ -76,13 +141,13 @@ def plausible_models(
         seed: Of the draws; the global random state stays as it is.
 
     Returns:
-        Models in evaluation mode, the same one perhaps more than once.
+        A sequence of models in evaluation mode, the same one perhaps more than once.
 
     Raises:
         BotorchPrefError: A count below 1, a negative seed, another kind of model, or
             what `HyperparameterDensity` says.
     """
-    return _plausible(model, count, seed).models
+    return PlausibleModels(model, _plausible(model, count, seed).samples)
 
 
 def guessing_probability(model: PreferenceGP, seed: int = 0) -> float:
@@ -113,9 +178,9 @@ def guessing_probability(model: PreferenceGP, seed: int = 0) -> float:
 
 
 class _Plausible(NamedTuple):
-    """Models that count alike, and the probability of guesses."""
+    """Samples of parameters that count alike, and the probability of guesses."""
 
-    models: list[PreferenceGP]
+    samples: Mapping[str, Tensor]
     guesses: float
 
 
@@ -190,14 +255,37 @@ def _plausible(model: PreferenceGP, count: int, seed: int) -> _Plausible:
     # The guesser stands behind the draws.
     weights = torch.cat([(1 - share) * weights, weights.new_tensor([share])])
     offset = torch.rand((), generator=generator, dtype=torch.float64)
-    chosen = systematic_sample(weights.cpu(), count, offset).tolist()
-    models = [
-        guesser
-        if guesser is not None and place == len(vectors)
-        else _with_parameters(model, density, vectors[place])
-        for place in chosen
-    ]
-    return _Plausible(models, guesses)
+    chosen = systematic_sample(weights.cpu(), count, offset).to(vectors.device)
+    guesses_all = chosen == len(vectors)
+    samples = density.parameters_of(vectors[chosen.clamp_max(len(vectors) - 1)])
+    if guesser is not None and bool(guesses_all.any()):
+        samples = _with_guesser(model, guesser, samples, guesses_all)
+    return _Plausible(samples, guesses)
+
+
+def _with_guesser(
+    model: PreferenceGP,
+    guesser: PreferenceGP,
+    samples: Mapping[str, Tensor],
+    guesses_all: Tensor,
+) -> dict[str, Tensor]:
+    """Puts the parameters of a guesser in place of some of ``S`` samples.
+
+    Args:
+        model: Of which the guesser is a copy.
+        guesser: See `guessing_model`.
+        samples: ``S`` of each parameter that is drawn, by its name.
+        guesses_all: Which of the ``S`` are the guesser.
+    """
+    result = {}
+    for (name, value), of_guesser in zip(
+        model.named_parameters(), guesser.parameters(), strict=True
+    ):
+        if name in samples or not torch.equal(value, of_guesser):
+            drawn = samples.get(name, value.expand(len(guesses_all), *value.shape))
+            is_guesser = guesses_all.reshape(-1, *[1] * value.dim())
+            result[name] = torch.where(is_guesser, of_guesser, drawn).detach()
+    return result
 
 
 def _draws(
@@ -218,7 +306,7 @@ def _draws(
     shape = number, len(start)
     z = torch.randn(shape, generator=generator, dtype=torch.float64).to(start)
     vectors = centre + (z * deviations) @ directions.mT
-    heights = torch.stack([density.evaluate(vector)[0] for vector in vectors])
+    heights = density.values(vectors)
     # Minus log q(u) is half the square of z and this.
     volume = deviations.log().sum() + 0.5 * len(start) * math.log(2 * math.pi)
     return vectors, heights + 0.5 * z.square().sum(-1) + volume
@@ -231,25 +319,12 @@ def _derivatives(
 
     They are ``p`` and ``p x p``; differences are of exact gradients, to one side.
     """
-    gradient = density.evaluate(vector)[1]
     steps = _STEP * torch.eye(len(vector)).to(vector)
-    gradients = [density.evaluate(vector + step)[1] for step in steps]
+    gradient, *gradients = density.evaluate(
+        torch.cat([vector.unsqueeze(0), vector + steps])
+    )[1]
     hessian = (torch.stack(gradients) - gradient) / _STEP
     return gradient, 0.5 * (hessian + hessian.mT)
-
-
-def _with_parameters(
-    model: PreferenceGP, density: HyperparameterDensity, vector: Tensor
-) -> PreferenceGP:
-    """Copies a model, with the hyper-parameters of a free vector of its density.
-
-    The copy is in evaluation mode, and solves anew when it is asked.
-    """
-    model_copy = deepcopy(model)
-    with torch.no_grad():
-        for name, value in density.parameters_of(vector).items():
-            model_copy.get_parameter(name).copy_(value)
-    return model_copy.eval()
 
 
 class AveragedUtility(DerivedModel):
@@ -266,7 +341,8 @@ class AveragedUtility(DerivedModel):
 
     Args:
         model: Fitted, with Gaussian posteriors.
-        members: Models of the same answers, see `plausible_models`.
+        members: Models of the same answers, see `plausible_models`, which are solved
+            and predict in batches; or a list of any others.
         guessing_probability: The probability that all answers are guesses, see
             `guessing_probability`.
 
@@ -275,14 +351,14 @@ class AveragedUtility(DerivedModel):
     """
 
     members: Any
-    """A module list, so that they move with this."""
+    """`PlausibleModels` or a module list, so that they move with this."""
 
     def __init__(
         self, model: Any, members: Sequence[Any], guessing_probability: float = 0.0
     ) -> None:
         """Checks the arguments and keeps them; members count alike."""
         super().__init__()
-        if not members:
+        if not len(members):
             raise BotorchPrefError("members is empty; give one model or more.")
         check_kind("guessing_probability", guessing_probability, Real)
         if not 0 <= guessing_probability <= 1:
@@ -291,7 +367,8 @@ class AveragedUtility(DerivedModel):
                 "from 0 to 1."
             )
         self.model, self.guessing_probability = model, guessing_probability
-        self.members = torch.nn.ModuleList(members)
+        are_drawn = isinstance(members, PlausibleModels)
+        self.members = members if are_drawn else ModuleList(members)
 
     @property
     def _source(self) -> Any:
@@ -322,14 +399,19 @@ class AveragedUtility(DerivedModel):
 
         Members are dimension -2 of means and -3 of covariances.
         """
-        unit = utility_unit(self.model)
-        means, covariances = [], []
-        for member in self.members:
-            moments = member.moments(X)
-            scale = unit / utility_unit(member)
+        unit, means, covariances = utility_unit(self.model), [], []
+        for batch, points in self._of_batches(X):
+            moments = batch.moments(points)
+            scale = (unit / utility_unit(batch))[..., None]
             means.append(scale * moments.means)
-            covariances.append(scale**2 * moments.covariance)
-        return Moments(torch.stack(means, -2), torch.stack(covariances, -3))
+            covariances.append(scale[..., None] ** 2 * moments.covariance)
+        return Moments(torch.cat(means, -2), torch.cat(covariances, -3))
+
+    def _of_batches(self, *points: Tensor) -> Iterator[tuple[Any, ...]]:
+        """Yields each batch of members with points, ``... x 1 x q x d``."""
+        checked = [check_points("X", X, self.datapoints) for X in points]
+        for batch in member_batches(self.members):
+            yield batch, *(X.unsqueeze(-3) for X in checked)
 
     def make_posterior(self, moments: Moments) -> GaussianMixturePosterior:
         """See base class: a mixture over the members, each of them one Gaussian."""
@@ -360,24 +442,31 @@ class AveragedUtility(DerivedModel):
             observation_noise: Whether in an answer, or by utility.
         """
         chances = [
-            member.duel_probability(X1, X2, observation_noise)
-            for member in self.members
+            batch.duel_probability(first, second, observation_noise)
+            for batch, first, second in self._of_batches(X1, X2)
         ]
-        return torch.stack(chances).mean(0)
+        return torch.cat(chances, -2).mean(-2)
 
 
-def utility_unit(model: Any) -> float:
+def member_batches(members: Sequence[Any]) -> Sequence[Any]:
+    """Returns the batches of plausible models; of others each is one by itself."""
+    return members.batches if isinstance(members, PlausibleModels) else members
+
+
+def utility_unit(model: Any) -> Tensor:
     """Returns the noise deviation of one option, by which models' utilities compare.
 
     Answers tell utilities as multiples of the noise alone: a model of twice the noise
     has utilities that are twice as large. With several likelihoods the noise of one
-    says nothing of the others' unit, and the unit is 1.
+    says nothing of the others' unit, and the unit is 1. It is ``batch_shape``.
     """
     source = model.rater_model if isinstance(model, GroupUtility) else model
     likelihoods = {id(source.likelihood_of(type(block))) for block in source.feedback}
     if len(likelihoods) > 1:
-        return 1.0
-    return float(model.likelihood.observation_variance.detach().sqrt())
+        unit: Tensor = source.datapoints.new_ones(())
+        return unit
+    variance: Tensor = model.likelihood.observation_variance
+    return variance.detach().sqrt()
 
 
 MOST_ANSWERS = 300
@@ -405,7 +494,6 @@ def averaged_utility(model: Model) -> tuple[Model, int | str]:
         plausible = _plausible(source, NUM_MODELS, seed=0)
     except BotorchPrefError as error:
         return model, f"1: {error}"
-    members: list[Any] = [*plausible.models]
-    if isinstance(model, GroupUtility):
-        members = [GroupUtility(member, model.raters) for member in members]
+    raters = model.raters if isinstance(model, GroupUtility) else None
+    members = PlausibleModels(source, plausible.samples, raters)
     return AveragedUtility(model, members, plausible.guesses), len(members)

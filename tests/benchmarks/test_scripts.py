@@ -64,6 +64,9 @@ TINY = {
         **{"TO_REACH": {2: 1.0}, "SEEDS": (0,), "CONSTRAINTS": Only("none")},
         **{"DESIGNS": (9,), "RANKED": 2},
     ),
+    "report_time": tiny(
+        "--repeats 1", **{"ANSWERED": 2, "SPACES": Only("box"), "TASKS": ("recommend",)}
+    ),
     "accuracy_audit": tiny(
         "--out {folder}",
         **{"SIZES": (3,), "NOISES": (0.25,), **FEW_DRAWS},

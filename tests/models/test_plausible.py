@@ -1,6 +1,7 @@
 """Hyper-parameters as plausible as the fitted ones, beside quadrature."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,8 +14,10 @@ from botorch_pref import (
     BotorchPrefError,
     Comparisons,
     EPPreferenceGP,
+    LaplacePreferenceGP,
     PairwiseProbitLikelihood,
     PreferenceMarginalLogLikelihood,
+    Rankings,
     Ratings,
     default_model,
 )
@@ -22,7 +25,10 @@ from botorch_pref.evaluation import best_probability
 from botorch_pref.likelihoods import BetaRatingLikelihood
 from botorch_pref.models import (
     AveragedUtility,
+    averaged_utility,
+    fully_bayesian,
     guessing_probability,
+    plausible,
     plausible_models,
 )
 from botorch_pref.models.fully_bayesian import HyperparameterDensity
@@ -182,6 +188,57 @@ def test_models_guess_where_answers_look_like_guesses(often: int) -> None:
     assert (guesses > 0.9) == (often > 1)
     # Those of 8 models differ by the error of their draws.
     assert share == pytest.approx(guesses if often > 1 else 0.0, abs=0.05)
+
+
+GRID = torch.rand(8, 3, generator=torch.Generator().manual_seed(0)).double()
+CODED = torch.cat([GRID[:, :1], torch.eye(2).double().repeat(4, 1)], -1)
+DUELS = torch.arange(8).reshape(4, 2)
+SIDES = torch.tensor([[1.0], [-1.0], [1.0], [1.0]]).double()
+MODELS: dict[str, Callable[[], Any]] = {
+    "lapses": lambda: default_model(GRID, DUELS),
+    "rankings and a choice": lambda: default_model(
+        CODED, Rankings(DUELS.reshape(2, 4)), categorical=[[1, 2]]
+    ),
+    "several likelihoods": lambda: default_model(
+        GRID, [Comparisons(DUELS), Ratings(torch.arange(2), GRID[:2, 0])]
+    ),
+    "covariates": lambda: default_model(GRID, Comparisons(DUELS, covariates=SIDES)),
+    "raters": lambda: default_model(GRID, DUELS, raters=torch.arange(8) // 4),
+    "Laplace": lambda: LaplacePreferenceGP(GRID, DUELS).eval(),
+}
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_batches_predict_what_their_models_do_one_by_one(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plausible, "NUM_MODELS", 5)
+    # Two models of eight points at once.
+    monkeypatch.setattr(fully_bayesian, "MOST_ENTRIES", 2 * 8**2)
+    model = MODELS[kind]()
+    together, count = averaged_utility(model)
+    assert isinstance(together, AveragedUtility), f"no average: {count}"
+    assert [len(m.covar_module.batch_shape) for m in source_models(together)] == [1] * 3
+    apart = AveragedUtility(model, list(together.members))
+    points = CODED if kind == "rankings and a choice" else GRID
+    with torch.no_grad():
+        for X in (points, points[:6].reshape(2, 3, 3)):
+            moments = [average.moments(X) for average in (together, apart)]
+            # EP ends within 1e-7 deviations of its fixed point.
+            for part in ("means", "covariance"):
+                torch.testing.assert_close(
+                    *(getattr(m, part) for m in moments), rtol=1e-6, atol=1e-6
+                )
+            for noise in (False, True):
+                chances = [
+                    average.duel_probability(X, X[..., :1, :], noise)
+                    for average in (together, apart)
+                ]
+                torch.testing.assert_close(*chances, rtol=0, atol=1e-6)
+
+
+def source_models(average: AveragedUtility) -> list[Any]:
+    return [getattr(b, "rater_model", b) for b in average.members.batches]
 
 
 SCALES = (2.0, 1.0, 2 / 3)

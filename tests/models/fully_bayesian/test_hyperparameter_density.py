@@ -23,10 +23,9 @@ from botorch_pref import (
     PreferenceMarginalLogLikelihood,
     Validity,
 )
-from botorch_pref.models import PreferenceGP
-from botorch_pref.models.fully_bayesian import (
-    HyperparameterDensity,
-)
+from botorch_pref.errors import PrecisionError
+from botorch_pref.models import PreferenceGP, fully_bayesian
+from botorch_pref.models.fully_bayesian import HyperparameterDensity
 
 POINTS = torch.tensor([[0.1], [0.3], [0.5], [0.9]], dtype=torch.float64)
 PAIRS = torch.tensor([[1, 0], [2, 1], [3, 0], [2, 3]])
@@ -250,3 +249,51 @@ def test_a_prior_on_a_fixed_parameter_is_a_constant() -> None:
     model.mean_module = ConstantMean(constant_prior=NormalPrior(0.0, 2.0)).double()
     density = HyperparameterDensity(model)
     assert list(density.parameters_of(density.start)) == ["mean_module.raw_constant"]
+
+
+def batch_of_vectors() -> tuple[HyperparameterDensity, Tensor]:
+    """Makes a density of lengthscale and threshold, and vectors, ``5 x 2``."""
+    kernel = RBFKernel(lengthscale_prior=GammaPrior(3.0, 6.0)).double()
+    likelihood = PairwiseProbitLikelihood(
+        tie_threshold=0.4, tie_threshold_prior=GammaPrior(2.0, 3.0)
+    )
+    model = EPPreferenceGP(POINTS, TIES, likelihood=likelihood, covar_module=kernel)
+    density = HyperparameterDensity(model)
+    steps = torch.linspace(-1, 1, 5, dtype=torch.float64).unsqueeze(-1)
+    return density, density.start.detach() + steps
+
+
+@pytest.mark.parametrize("limit", [2, 5])
+def test_a_batch_has_the_densities_and_gradients_of_its_vectors(
+    limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    density, free = batch_of_vectors()
+    monkeypatch.setattr(fully_bayesian, "MOST_ENTRIES", limit * 5**2)
+    apart = [density.evaluate(vector) for vector in free]
+    expected, slopes = map(torch.stack, zip(*apart, strict=True))
+    values, gradients = density.evaluate(free)
+    # An evidence has an error of second order in EP's tolerance of 1e-7.
+    for result in (values, density.values(free)):
+        torch.testing.assert_close(result, expected, rtol=0, atol=1e-10)
+    torch.testing.assert_close(gradients, slopes, rtol=0, atol=1e-6)
+
+
+def test_one_vector_without_evidence_leaves_that_of_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    density, free = batch_of_vectors()
+    expected = density.values(free)
+    evidence = EPPreferenceGP.log_evidence
+    worst = density.parameters_of(free[3])["covar_module.raw_lengthscale"]
+
+    def fails(model: EPPreferenceGP) -> Tensor:
+        if bool((model.covar_module.raw_lengthscale == worst).any()):
+            raise PrecisionError("Rounding leaves no posterior of the rows.")
+        return evidence(model)
+
+    monkeypatch.setattr(EPPreferenceGP, "log_evidence", fails)
+    values, gradients = density.evaluate(free)
+    assert values[3] == -torch.inf, "the density without evidence is not zero"
+    assert not gradients[3].any(), "it has a gradient"
+    places = [0, 1, 2, 4]
+    torch.testing.assert_close(values[places], expected[places], rtol=0, atol=1e-10)
