@@ -460,7 +460,7 @@ def utility_unit(model: Any) -> Tensor:
     has utilities that are twice as large. With several likelihoods the noise of one
     says nothing of the others' unit, and the unit is 1. It is ``batch_shape``.
     """
-    source = model.rater_model if isinstance(model, GroupUtility) else model
+    source: Any = model.rater_model if isinstance(model, GroupUtility) else model
     likelihoods = {id(source.likelihood_of(type(block))) for block in source.feedback}
     if len(likelihoods) > 1:
         unit: Tensor = source.datapoints.new_ones(())
