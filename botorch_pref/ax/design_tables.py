@@ -25,9 +25,14 @@ from botorch_pref.ax.rater_report import chances
 from botorch_pref.ax.space.differences import differ, in_smallest_differences
 from botorch_pref.ax.space.lines import has_digits, readable
 from botorch_pref.evaluation import progress
-from botorch_pref.evaluation.explanation import Designs, Dimension
+from botorch_pref.evaluation.explanation import (
+    Designs,
+    Dimension,
+    inclusion_probabilities,
+)
 from botorch_pref.evaluation.scores import table_of
 from botorch_pref.feedback import Comparisons
+from botorch_pref.models import AveragedUtility
 from botorch_pref.posteriors.gaussian import central_interval
 
 NUM_VALUES = 11
@@ -262,8 +267,12 @@ def effect_table(
     """
     if log.catalogue is not None or is_ensemble(adapter.botorch_model):
         return None
-    rows = []
-    for dimension in designs.dimensions:
+    utility, rows = adapter.utility, []
+    matters = [math.nan] * len(designs.dimensions)
+    if isinstance(utility, AveragedUtility):
+        inputs = [designs.columns(dimension) for dimension in designs.dimensions]
+        matters = inclusion_probabilities(utility, inputs)
+    for dimension, chance in zip(designs.dimensions, matters, strict=True):
         values, effect = designs.effect(dimension, designs.best, NUM_VALUES, LEVEL)
         curve = torch.stack([effect.mean, effect.lower, effect.upper], dim=-1)
         changes, most = (curve / unit).tolist(), effect.most / unit
@@ -273,9 +282,9 @@ def effect_table(
             # The design that was shown keeps its digits.
             values = [x if x == best else readable(parameter, x) for x in values]
         rows += [
-            (dimension.name, value, *change, most)
+            (dimension.name, value, *change, most, chance)
             for value, change in zip(values, changes, strict=True)
             if not math.isnan(change[0])
         ]
-    columns = ["parameter", "value", "change", "lower", "upper", "most"]
+    columns = ["parameter", "value", "change", "lower", "upper", "most", "matters"]
     return DataFrame(rows, columns=columns)

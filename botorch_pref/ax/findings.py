@@ -14,7 +14,7 @@ LEVEL = 0.95
 """Probability of the intervals."""
 
 NOT_KNOWN = "not known from these answers"
-"""The text for a parameter that may have no effect: its band holds 0 throughout."""
+"""The text for a parameter that may have no effect, see `has_effect`."""
 
 DECIMALS = {"best": 3, "better": 3, "preferred": 3}
 """Decimals of printed probabilities: these are shares of draws, so that few count."""
@@ -86,9 +86,9 @@ def printed_options(options: DataFrame, reference: str) -> DataFrame:
 def printed_effects(effects: DataFrame) -> DataFrame:
     """Makes a row for each parameter: where it is best and worst, and the difference.
 
-    The effect of a parameter is known if its band excludes 0 somewhere; those that are
-    not known come last. Of every parameter it is said how large the difference is at
-    most.
+    Parameters of which it is not known that they have an effect come last. Of every
+    parameter it is said how large the difference is at most, and how probably it
+    matters.
     """
     of_parameter = effects.groupby("parameter", sort=False)
     changes = of_parameter["change"]
@@ -102,22 +102,30 @@ def printed_effects(effects: DataFrame) -> DataFrame:
         for head, values in places.items()
     }
     columns["difference"] = span.astype(object).where(certain, NOT_KNOWN)
-    columns["at most"] = best["most"]
+    columns |= {"at most": best["most"], "P(matters)": best["matters"].round(2)}
     table = DataFrame(columns).assign(span=span)
-    order = ["span", "at most"]
+    order = ["span", "P(matters)", "at most"]
     table = table.sort_values(order, ascending=False, kind="stable", na_position="last")
     return table.drop(columns="span").rename_axis("effect of")
 
 
 def has_effect(effect: DataFrame) -> bool:
-    """Tells whether a parameter surely has an effect: its band excludes 0 somewhere."""
-    return bool(((effect["lower"] > 0) | (effect["upper"] < 0)).any())
+    """Tells whether a parameter surely has an effect.
+
+    Its band excludes 0 somewhere, or it matters with a probability of `LEVEL` or more.
+    """
+    excluded = (effect["lower"] > 0) | (effect["upper"] < 0)
+    return bool(excluded.any() or (effect["matters"] >= LEVEL).any())
 
 
 def effect_caption(effect: DataFrame) -> str:
-    """Says how large the effect of a parameter is at most, or that it is not known."""
-    most = f"at most {effect['most'].iloc[0]:.2g}"
-    return most if has_effect(effect) else f"{NOT_KNOWN}, {most}"
+    """Says how large the effect of a parameter is at most, and whether it has any."""
+    first = effect.iloc[0]
+    texts = [] if has_effect(effect) else [NOT_KNOWN]
+    texts.append(f"at most {first['most']:.2g}")
+    if not math.isnan(first["matters"]):
+        texts.append(f"P(matters) {first['matters']:.2f}")
+    return ", ".join(texts)
 
 
 def value_text(value: object) -> object:

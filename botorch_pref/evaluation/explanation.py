@@ -19,7 +19,14 @@ from torch.nn import Parameter
 from botorch_pref.errors import BotorchPrefError
 from botorch_pref.evaluation.progress import NUM_SAMPLES, utility_samples
 from botorch_pref.feedback import Feedback
-from botorch_pref.models import PreferenceGP, PreferenceMarginalLogLikelihood
+from botorch_pref.models import (
+    AveragedUtility,
+    GroupUtility,
+    PreferenceGP,
+    PreferenceMarginalLogLikelihood,
+    RelevanceKernel,
+)
+from botorch_pref.models.plausible import member_batches
 from botorch_pref.models.utility_model import check_one_to_one
 from botorch_pref.numerics.argument_checks import check_probabilities
 from botorch_pref.posteriors.gaussian import central_interval, mean_at
@@ -271,6 +278,64 @@ def _maximum(model: PreferenceGP) -> Tensor:
         return mll.forward(model.forward(*model.train_inputs), model.train_targets)
 
 
+def inclusion_probabilities(
+    model: AveragedUtility, inputs: Sequence[Sequence[int]]
+) -> list[float]:
+    r"""Computes the probability that an input matters at all, if 1/2 before answers.
+
+    A model in which the relevance of an input is 0 says that it does nothing (see
+    `RelevanceKernel`). With draws :math:`\theta_s` of the hyper-parameters given the
+    answers :math:`D`, and the same :math:`\theta_s^{-}` but for that relevance,
+
+    .. math:: P(\text{matters} \mid D) = \Big(1 + \frac{1}{S} \sum_s
+        \frac{p(D \mid \theta_s^{-})}{p(D \mid \theta_s)}\Big)^{-1} :
+
+    the mean of ratios is that of the evidence without the input to the evidence with
+    it. It is called the posterior inclusion probability (Barbieri and Berger 2004); all
+    other inputs may matter. An effect that is small beside the noise counts as little
+    as none.
+
+    Args:
+        model: Of which the members are plausible models.
+        inputs: The columns of each input; of several inputs, whether any of them
+            matters.
+
+    Returns:
+        A probability each. It is NaN where no kernel has relevances of the columns, and
+        of all inputs at once, for without any nothing is left of the kernel.
+    """
+    log_ratios: list[list[Tensor]] = [[] for _ in inputs]
+    with torch.no_grad():
+        for batch in member_batches(model.members):
+            source = batch.rater_model if isinstance(batch, GroupUtility) else batch
+            evidence = source.log_evidence()
+            for ratios, columns in zip(log_ratios, inputs, strict=True):
+                without = _without_inputs(source, columns)
+                if without is not None:
+                    ratios.append((without.log_evidence() - evidence).flatten())
+    return [
+        float((math.log(sum(map(len, r))) - torch.cat(r).logsumexp(0)).sigmoid())
+        if r
+        else math.nan
+        for r in log_ratios
+    ]
+
+
+def _without_inputs(model: PreferenceGP, columns: Sequence[int]) -> PreferenceGP | None:
+    """Copies a model in which the inputs of these columns have the relevance 0.
+
+    It is None where there are no such inputs, or no others.
+    """
+    without = deepcopy(model)
+    kernels = [m for m in without.modules() if isinstance(m, RelevanceKernel)]
+    for kernel in kernels:
+        places = kernel.inputs_of(columns)
+        if not 0 < len(places) < kernel.raw_relevance.shape[-1]:
+            return None
+        kernel.raw_relevance[..., places] = -torch.inf
+    return without if kernels else None
+
+
 _CHUNK, _NEXT_TO = 64, 1e-3
 """Points whose joint posterior is asked for at once, as only each by itself is told;
 and a share of a range, nearer than which rounding leaves a difference no variance."""
@@ -446,6 +511,12 @@ class Designs:
                 intervals = torch.stack(central_interval(posterior, level))
                 estimates[:, part] = intervals.cpu().double()
         return estimates[0], estimates[1], estimates[2]
+
+    def columns(self, dimension: Dimension) -> list[int]:
+        """Lists the columns of points that change with a parameter."""
+        values = dimension.values(2)
+        points = self.points_of([{**self.best, dimension.name: v} for v in values])
+        return (points != points[:1]).any(0).nonzero().flatten().tolist()
 
     def effect(
         self, dimension: Dimension, at: Mapping[str, Any], number: int, level: float

@@ -176,6 +176,14 @@ class RelevanceKernel(Kernel):
         """:math:`r`, of numbers and then of choices, ``batch_shape x n``."""
         return self.raw_relevance.sigmoid()
 
+    def inputs_of(self, columns: Sequence[int]) -> list[int]:
+        """Lists the places in `relevance` of inputs with any of these columns."""
+        of_inputs = [
+            *({column} for column in self.numbers),
+            *map(set, self.categorical),
+        ]
+        return [i for i, own in enumerate(of_inputs) if own & {*columns}]
+
     def forward(
         self, x1: Tensor, x2: Tensor, diag: bool = False, **params: Any
     ) -> Tensor:
