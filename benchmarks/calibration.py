@@ -11,8 +11,11 @@ for all that a report states, and each statement is compared with the truth:
   a band holds if it holds at all values;
 - ``at most (dead)``, ``at most (live)``: by how much the best and the worst value of
   a parameter differ at most;
-- ``called dead``: parameters that do nothing of which the band holds 0 throughout;
-- ``named``: other parameters of which it does not; nothing is promised here;
+- ``matters (...)``: that a parameter does something, by how probably it is said to;
+- ``called dead``: parameters that do nothing of which the report says that their effect
+  is not known;
+- ``named``: other parameters of which it says something; nothing is promised here;
+- ``called guesses``: how many people are told that their answers look like a coin's;
 - ``difference``: 95 % intervals of the difference to the best option shown;
 - ``... as a share``: the same differences and effects as shares of the range of the
   options shown, as reports print them;
@@ -37,7 +40,7 @@ from __future__ import annotations
 import argparse
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
@@ -77,7 +80,7 @@ from botorch_pref.evaluation import (
     stopping_candidates,
 )
 from botorch_pref.evaluation.answer_effects import position_bias
-from botorch_pref.evaluation.explanation import changes_from
+from botorch_pref.evaluation.explanation import changes_from, inclusion_probabilities
 from botorch_pref.evaluation.progress import (
     GAIN_TOLERANCE,
     TOLERANCE,
@@ -86,9 +89,10 @@ from botorch_pref.evaluation.progress import (
 from botorch_pref.feedback import Feedback
 from botorch_pref.models import (
     AveragedUtility,
-    plausible_models,
+    averaged_utility,
     rater_covar_module,
 )
+from botorch_pref.models.plausible import GUESSED
 from botorch_pref.posteriors.gaussian import central_interval
 from botorch_pref.simulation.judges import (
     LapsingJudge,
@@ -116,8 +120,7 @@ def fit_average(problem: Problem, points: Tensor, feedback: Feedback) -> Any:
         points: `n x d`.
         feedback: What was said of them.
     """
-    model = problem_model(problem, points, feedback)
-    return AveragedUtility(model, plausible_models(model))
+    return averaged_utility(problem_model(problem, points, feedback))[0]
 
 
 MODELS: dict[str, Fit] = {"default": problem_model, "average": fit_average}
@@ -216,8 +219,8 @@ def statements(person: Person, model: Any) -> Iterator[Tally]:
     others = points[(points != best).any(-1)]
     with torch.no_grad():
         interval = central_interval(model.duel_posterior(others, best), LEVEL)
+    yield from effects(person, model, best, units)
     for name, unit in units.items():
-        yield from effects(person, model, best, unit, name)
         truth = unit * (utility(others) - utility(best))
         yield intervals_hold(f"difference{name}", interval[1], interval[2], truth)
     board = leaderboard(model).sort_index()
@@ -226,6 +229,9 @@ def statements(person: Person, model: Any) -> Iterator[Tally]:
     chance = best_probability(model, best_first := torch.cat([best, others]))[:1]
     is_best = utility(best) >= utility(best_first).max()
     yield chances_hold("P(best)", chance, is_best)
+    if isinstance(model, AveragedUtility):
+        guesses = torch.tensor([model.guessing_probability > GUESSED]).double()
+        yield chances_hold("called guesses", guesses, guesses)
     yield duels(person, model, points)
     yield from what_is_left(person, model, best, advice)
 
@@ -234,8 +240,12 @@ def _means(model: Any, points: Tensor) -> Tensor:
     return central_interval(model.posterior(points), LEVEL)[0]
 
 
+MATTERS = {"below 0.3": (0.0, 0.3), "0.3 to 0.7": (0.3, 0.7), "above 0.7": (0.7, 1.0)}
+"""Ranges of the stated probability that a parameter matters."""
+
+
 def effects(
-    person: Person, model: Any, best: Tensor, unit: float, name: str
+    person: Person, model: Any, best: Tensor, units: Mapping[str, float]
 ) -> Iterator[Tally]:
     """Effects of parameters around the best option shown, see the module.
 
@@ -243,35 +253,40 @@ def effects(
         person: Who answered.
         model: That tells.
         best: `1 x d`.
-        unit: The model's units of one of the utility.
-        name: Of the unit; empty for that of noise.
+        units: Of the model, how many are one of the utility, by the unit's name; that
+            of the noise has none.
     """
-    problem = person.problem
-    totals: dict[str, list[tuple[bool, bool]]] = {"dead": [], "live": []}
-    names: dict[str, list[bool]] = {"dead": [], "live": []}
-    for parameter in problem.parameters:
-        kind = "dead" if parameter.dead else "live"
-        moved = _moved(problem, best, parameter)
-        changes = changes_from(model, best, moved, LEVEL)
-        truth = unit * (problem.utility(moved) - problem.utility(best))
-        inside = (truth >= changes.lower) & (truth <= changes.upper)
-        # The best option itself is one of the designs.
-        span = float(truth.max().clamp_min(0) - truth.min().clamp_max(0))
-        totals[kind].append((bool(inside.all()), span <= changes.most))
-        named = (changes.lower > 0) | (changes.upper < 0)
-        names[kind].append(bool(named.any()))
-    for kind, held in totals.items():
-        holds = torch.tensor(held, dtype=torch.bool).view(-1, 2)
-        stated = torch.full((len(holds),), LEVEL)
-        yield chances_hold(f"effect ({kind}){name}", stated, holds[:, 0])
-        yield chances_hold(f"at most ({kind}){name}", stated, holds[:, 1])
-    if name:
-        return
-    dead, live = (
-        torch.tensor(names[kind], dtype=torch.bool) for kind in ("dead", "live")
-    )
-    yield chances_hold("called dead", torch.full((len(dead),), LEVEL), ~dead)
-    yield chances_hold("named", live.double(), live)
+    problem, parameters = person.problem, person.problem.parameters
+    live = torch.tensor([not parameter.dead for parameter in parameters])
+    kinds = {"dead": ~live, "live": live}
+    moved = [_moved(problem, best, parameter) for parameter in parameters]
+    changes = [changes_from(model, best, X, LEVEL) for X in moved]
+    for name, unit in units.items():
+        held = []
+        for X, change in zip(moved, changes, strict=True):
+            truth = unit * (problem.utility(X) - problem.utility(best))
+            inside = (truth >= change.lower) & (truth <= change.upper)
+            # The best option itself is one of the designs.
+            span = float(truth.max().clamp_min(0) - truth.min().clamp_max(0))
+            held.append((bool(inside.all()), span <= change.most))
+        holds = torch.tensor(held)
+        for kind, of_kind in kinds.items():
+            stated = torch.full((int(of_kind.sum()),), LEVEL)
+            for place, statement in enumerate(("effect", "at most")):
+                truth = holds[of_kind, place]
+                yield chances_hold(f"{statement} ({kind}){name}", stated, truth)
+    named = torch.tensor([bool(((c.lower > 0) | (c.upper < 0)).any()) for c in changes])
+    if isinstance(model, AveragedUtility):
+        inputs = [parameter.columns for parameter in parameters]
+        chances = torch.tensor(inclusion_probabilities(model, inputs))
+        named = named | (chances >= LEVEL)
+        for text, (low, high) in MATTERS.items():
+            of_range = (chances > low) & (chances <= high)
+            stated, truth = chances[of_range], live[of_range]
+            yield chances_hold(f"matters ({text})", stated, truth)
+    stated = torch.full((int((~live).sum()),), LEVEL)
+    yield chances_hold("called dead", stated, ~named[~live])
+    yield chances_hold("named", named[live].double(), named[live])
 
 
 def _moved(problem: Problem, best: Tensor, parameter: Any) -> Tensor:
@@ -628,7 +643,7 @@ def page_table(table: pd.DataFrame) -> str:
     return "\n".join(lines)
 
 
-COUNTS = "named", "told to stop", "found enough"
+COUNTS = "named", "called guesses", "told to stop", "found enough"
 """What promises nothing."""
 
 
