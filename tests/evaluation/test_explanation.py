@@ -16,19 +16,31 @@ from torch import Tensor
 from botorch_pref import (
     AffineProbitLikelihood,
     BotorchPrefError,
+    Comparisons,
+    DuelKernel,
     EPPreferenceGP,
     LaplacePreferenceGP,
     PreferenceMarginalLogLikelihood,
     SkewPreferenceGP,
     Validity,
 )
+from botorch_pref.asking import default_model
 from botorch_pref.evaluation import (
     EvidenceProfile,
     evidence_profile,
     feature_effect,
 )
-from botorch_pref.evaluation.explanation import Dimension, simultaneous_band
-from botorch_pref.models import FullyBayesianEPPreferenceGP, PreferenceGP
+from botorch_pref.evaluation.explanation import (
+    Dimension,
+    inclusion_probabilities,
+    simultaneous_band,
+)
+from botorch_pref.models import (
+    AveragedUtility,
+    FullyBayesianEPPreferenceGP,
+    PreferenceGP,
+    averaged_utility,
+)
 
 DOUBLE = torch.float64
 ENGINES = [LaplacePreferenceGP, EPPreferenceGP, SkewPreferenceGP]
@@ -292,6 +304,77 @@ def test_a_band_of_skewed_curves_holds_as_many_as_it_says() -> None:
     # The skew is that of the quantiles: upwards the band is wider.
     middle = drawn.median(0).values
     assert (upper - middle > 2 * (middle - lower)).all()
+
+
+CHOICE = [2, 3, 4]
+"""Columns of a choice behind two numbers."""
+
+
+def duels_of_the_first_number(number: int) -> tuple[Tensor, Comparisons]:
+    """Draws random designs in pairs; the first number alone decides which one wins."""
+    generator = torch.Generator().manual_seed(7)
+    numbers = torch.rand(2 * number, 2, generator=generator, dtype=DOUBLE)
+    options = torch.randint(3, (2 * number,), generator=generator)
+    X = torch.cat([numbers, torch.eye(3, dtype=DOUBLE)[options]], dim=-1)
+    first, second = torch.arange(2 * number).view(-1, 2).unbind(-1)
+    wins = (X[first, 0] > X[second, 0]).unsqueeze(-1)
+    pairs = torch.stack([first, second], dim=-1)
+    return X, Comparisons(torch.where(wins, pairs, pairs.flip(-1)))
+
+
+def with_hyperparameters(kernel: DuelKernel, seed: int, inputs: list[int]) -> None:
+    """Draws hyper-parameters of numbers 0 and 1 and the choice 2; keeps some of them.
+
+    ``inputs`` are those that the kernel has.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    normal = torch.randn(6, generator=generator, dtype=DOUBLE)
+    base, numbers = kernel.base_kernel, [i for i in inputs if i < 2]
+    kernel.outputscale = float((2 + 0.5 * normal[5]).exp())
+    base.raw_relevance.data = normal[inputs]
+    if numbers:
+        base.lengthscale = (0.5 * normal[3:5] - 1)[numbers].exp().unsqueeze(0)
+
+
+def test_inclusion_compares_evidences_with_those_of_models_without_an_input() -> None:
+    X, duels = duels_of_the_first_number(8)
+
+    def model_of(seed: int, inputs: list[int]) -> PreferenceGP:
+        columns = [c for i in inputs for c in ([i] if i < 2 else CHOICE)]
+        places = [columns.index(c) for c in CHOICE] if 2 in inputs else []
+        kernel = DuelKernel(len(columns), categorical=[places] if places else ())
+        with_hyperparameters(kernel, seed, inputs)
+        return EPPreferenceGP(X[:, columns], duels, covar_module=kernel).eval()
+
+    members = [model_of(seed, [0, 1, 2]) for seed in range(4)]
+    evidences = torch.stack([member.log_evidence() for member in members]).detach()
+    averaged = AveragedUtility(members[0], members)
+    stated = inclusion_probabilities(averaged, [[0], [1], CHOICE, [4], [1, 3]])
+    others = [[1, 2], [0, 2], [0, 1], [0, 1], [0]]
+    for probability, inputs in zip(stated, others, strict=True):
+        without = [model_of(seed, inputs).log_evidence() for seed in range(4)]
+        ratios = (torch.stack(without).detach() - evidences).exp()
+        expected = 1 / (1 + float(ratios.mean()))
+        assert probability == pytest.approx(expected, abs=1e-5), inputs
+
+
+def test_what_decides_all_answers_matters_and_the_rest_hardly_does() -> None:
+    X, duels = duels_of_the_first_number(40)
+    model = default_model(X, duels, categorical=[CHOICE])
+    averaged = averaged_utility(model)[0]
+    first, second, choice = inclusion_probabilities(averaged, [[0], [1], CHOICE])
+    assert first > 0.99, "40 answers of the first number's order leave no doubt"
+    assert max(second, choice) < 0.5, "what decides nothing gets less probable"
+
+
+def test_nothing_is_said_of_inputs_without_relevance() -> None:
+    X, duels = duels_of_the_first_number(4)
+    stationary = EPPreferenceGP(X, duels).eval()
+    averaged = AveragedUtility(stationary, [stationary])
+    assert math.isnan(inclusion_probabilities(averaged, [[0]])[0])
+    only = EPPreferenceGP(X[:, :1], duels, covar_module=DuelKernel(1)).eval()
+    (probability,) = inclusion_probabilities(AveragedUtility(only, [only]), [[0]])
+    assert math.isnan(probability), "a kernel without any input is no kernel"
 
 
 def test_values_of_a_parameter_are_even_on_its_scale() -> None:
