@@ -5,6 +5,7 @@ from botorch_pref.evaluation.explanation import (
     FeatureEffect,
     evidence_profile,
     feature_effect,
+    inclusion_probabilities,
 )
 from botorch_pref.evaluation.item_ranking import ItemRanking, rank_items
 from botorch_pref.evaluation.leaderboard import leaderboard
@@ -43,6 +44,7 @@ __all__ = [
     "cross_validate_model",
     "evidence_profile",
     "feature_effect",
+    "inclusion_probabilities",
     "leaderboard",
     "level_probabilities",
     "predictive_log_probability",
