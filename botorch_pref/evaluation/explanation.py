@@ -448,17 +448,18 @@ def changes_from(model: Model, design: Tensor, moved: Tensor, level: float) -> C
     """
     # The design differs from itself by nothing, and has no quantiles.
     differs = (moved != design).any(-1)
-    curve = torch.zeros(3, len(moved), dtype=torch.float64)
+    mean, lower, upper = torch.zeros(3, len(moved), dtype=torch.float64)
     if not differs.any():
-        return Changes(*curve, most=0.0)
+        return Changes(mean, lower, upper, 0.0)
     points = torch.cat([design, moved[differs]])
-    mean = mean_at(model, points).cpu().double()
+    means = mean_at(model, points).cpu().double()
     samples = utility_samples(model, points, NUM_SAMPLES, seed=0)
     draws = samples.flatten(end_dim=-2).cpu().double()
-    band = simultaneous_band(draws[:, 1:] - draws[:, :1], level)
-    curve[:, differs.cpu()] = torch.stack([mean[1:] - mean[0], *band])
+    places = differs.cpu()
+    mean[places] = means[1:] - means[0]
+    lower[places], upper[places] = simultaneous_band(draws[:, 1:] - draws[:, :1], level)
     spans = draws.amax(-1) - draws.amin(-1)
-    return Changes(*curve, most=float(spans.quantile(level)))
+    return Changes(mean, lower, upper, float(spans.quantile(level)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -534,4 +535,5 @@ class Designs:
         changes = changes_from(self.model, points[:1], points[1:], level)
         curve = torch.full((3, len(values)), torch.nan, dtype=torch.float64)
         curve[:, allowed] = torch.stack(changes[:3])
-        return values, Changes(*curve, most=changes.most)
+        mean, lower, upper = curve
+        return values, Changes(mean, lower, upper, changes.most)
