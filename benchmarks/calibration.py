@@ -9,8 +9,6 @@ for all that a report states, and each statement is compared with the truth:
 - ``effect (dead)``, ``effect (live)``: 95 % bands of the change of utility as one
   parameter moves from the best option, of parameters that do nothing and of the others:
   a band holds if it holds at all values;
-- ``at most (dead)``, ``at most (live)``: by how much the best and the worst value of
-  a parameter differ at most;
 - ``matters (...)``: that a parameter does something, by how probably it is said to;
 - ``called dead``: parameters that do nothing of which the report says that their effect
   is not known;
@@ -265,16 +263,11 @@ def effects(
         held = []
         for X, change in zip(moved, changes, strict=True):
             truth = unit * (problem.utility(X) - problem.utility(best))
-            inside = (truth >= change.lower) & (truth <= change.upper)
-            # The best option itself is one of the designs.
-            span = float(truth.max().clamp_min(0) - truth.min().clamp_max(0))
-            held.append((bool(inside.all()), span <= change.most))
-        holds = torch.tensor(held)
+            held.append(((truth >= change.lower) & (truth <= change.upper)).all())
+        holds = torch.stack(held)
         for kind, of_kind in kinds.items():
             stated = torch.full((int(of_kind.sum()),), LEVEL)
-            for place, statement in enumerate(("effect", "at most")):
-                truth = holds[of_kind, place]
-                yield chances_hold(f"{statement} ({kind}){name}", stated, truth)
+            yield chances_hold(f"effect ({kind}){name}", stated, holds[of_kind])
     named = torch.tensor([bool(((c.lower > 0) | (c.upper < 0)).any()) for c in changes])
     if isinstance(model, AveragedUtility):
         inputs = [parameter.columns for parameter in parameters]

@@ -274,17 +274,16 @@ def effect_table(
         matters = inclusion_probabilities(utility, inputs)
     for dimension, chance in zip(designs.dimensions, matters, strict=True):
         values, effect = designs.effect(dimension, designs.best, NUM_VALUES, LEVEL)
-        curve = torch.stack([effect.mean, effect.lower, effect.upper], dim=-1)
-        changes, most = (curve / unit).tolist(), effect.most / unit
+        changes = (torch.stack(effect, dim=-1) / unit).tolist()
         parameter = log.space.parameters[dimension.name]
         if has_digits(parameter):
             best = designs.best[dimension.name]
             # The design that was shown keeps its digits.
             values = [x if x == best else readable(parameter, x) for x in values]
         rows += [
-            (dimension.name, value, *change, most, chance)
+            (dimension.name, value, *change, chance)
             for value, change in zip(values, changes, strict=True)
             if not math.isnan(change[0])
         ]
-    columns = ["parameter", "value", "change", "lower", "upper", "most", "matters"]
+    columns = ["parameter", "value", "change", "lower", "upper", "matters"]
     return DataFrame(rows, columns=columns)

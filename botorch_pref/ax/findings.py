@@ -102,7 +102,8 @@ def printed_effects(effects: DataFrame) -> DataFrame:
         for head, values in places.items()
     }
     columns["difference"] = span.astype(object).where(certain, NOT_KNOWN)
-    columns |= {"at most": best["most"], "P(matters)": best["matters"].round(2)}
+    columns["at most"] = Series({name: largest_step(e) for name, e in of_parameter})
+    columns["P(matters)"] = best["matters"].round(2)
     table = DataFrame(columns).assign(span=span)
     order = ["span", "P(matters)", "at most"]
     table = table.sort_values(order, ascending=False, kind="stable", na_position="last")
@@ -118,11 +119,16 @@ def has_effect(effect: DataFrame) -> bool:
     return bool(excluded.any() or (effect["matters"] >= LEVEL).any())
 
 
+def largest_step(effect: DataFrame) -> float:
+    """Returns by how much two values of a parameter differ at most, within its band."""
+    return float(effect["upper"].max() - effect["lower"].min())
+
+
 def effect_caption(effect: DataFrame) -> str:
     """Says how large the effect of a parameter is at most, and whether it has any."""
     first = effect.iloc[0]
     texts = [] if has_effect(effect) else [NOT_KNOWN]
-    texts.append(f"at most {first['most']:.2g}")
+    texts.append(f"at most {largest_step(effect):.2g}")
     if not math.isnan(first["matters"]):
         texts.append(f"P(matters) {first['matters']:.2f}")
     return ", ".join(texts)

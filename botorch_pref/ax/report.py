@@ -87,8 +87,8 @@ class Report:
             a row for each ``parameter`` and ``value`` that the space has, with the
             ``change`` of utility from that option as a share of the expected range, and
             the ends ``lower`` and ``upper`` of a band that holds all changes of a
-            parameter at once with a probability of 95 %; with the same probability its
-            best and its worst value differ by no more than ``most``. With the
+            parameter at once with a probability of 95 %, so that no two of its values
+            differ by more than the height of the band. With the
             probability ``matters`` the parameter has any effect in the space, where
             1/2 are before answers (`.inclusion_probabilities`); NaN beyond 300 answers,
             of a single parameter and under kernels without relevances. None of a

@@ -301,9 +301,10 @@ def _effects(effects: DataFrame) -> str:
         f"<h2>What each parameter does</h2>{''.join(figures)}"
         "<p>Change of utility from the best option shown as one parameter moves and "
         "the others stay, but for those derived from it; the whole curve is expected "
-        "in the band, or all choices on their bars, 19 times in 20, and the best value "
-        "to differ from the worst by no more than is said, as a share of the step from "
-        "the worst option shown to the best. All have the same scale.</p>"
+        "in the band, or all choices on their bars, 19 times in 20: so no two values "
+        "differ by more than is said, as a share of the step from the worst option "
+        "shown to the best. P(matters) is the probability that a parameter does "
+        "anything at all, 0.5 before answers. All have the same scale.</p>"
     )
 
 

@@ -401,14 +401,11 @@ class Changes(NamedTuple):
         lower: Lower ends of a band that holds all changes at once with the probability
             that was asked for.
         upper: Its upper ends.
-        most: With that probability the best and the worst of all these designs differ
-            by no more utility.
     """
 
     mean: Tensor
     lower: Tensor
     upper: Tensor
-    most: float
 
 
 def simultaneous_band(draws: Tensor, level: float) -> tuple[Tensor, Tensor]:
@@ -450,7 +447,7 @@ def changes_from(model: Model, design: Tensor, moved: Tensor, level: float) -> C
     differs = (moved != design).any(-1)
     mean, lower, upper = torch.zeros(3, len(moved), dtype=torch.float64)
     if not differs.any():
-        return Changes(mean, lower, upper, 0.0)
+        return Changes(mean, lower, upper)
     points = torch.cat([design, moved[differs]])
     means = mean_at(model, points).cpu().double()
     samples = utility_samples(model, points, NUM_SAMPLES, seed=0)
@@ -458,8 +455,7 @@ def changes_from(model: Model, design: Tensor, moved: Tensor, level: float) -> C
     places = differs.cpu()
     mean[places] = means[1:] - means[0]
     lower[places], upper[places] = simultaneous_band(draws[:, 1:] - draws[:, :1], level)
-    spans = draws.amax(-1) - draws.amin(-1)
-    return Changes(mean, lower, upper, float(spans.quantile(level)))
+    return Changes(mean, lower, upper)
 
 
 @dataclass(frozen=True, eq=False)
@@ -534,6 +530,5 @@ class Designs:
         points = self.points_of([at, *(moved[i] for i in allowed.nonzero().flatten())])
         changes = changes_from(self.model, points[:1], points[1:], level)
         curve = torch.full((3, len(values)), torch.nan, dtype=torch.float64)
-        curve[:, allowed] = torch.stack(changes[:3])
-        mean, lower, upper = curve
-        return values, Changes(mean, lower, upper, changes.most)
+        curve[:, allowed] = torch.stack(changes)
+        return values, Changes(*curve)

@@ -480,7 +480,7 @@ def plot_effects(
         values, changes = designs.effect(dimension, held, NUM_VALUES, level)
         show_on(axes.xaxis, dimension)
         x, apart = places(dimension, values), bool(dimension.choices)
-        drawing.draw_intervals(axes, x, *changes[:3], apart=apart)
+        drawing.draw_intervals(axes, x, *changes, apart=apart)
         axes.axhline(0, color="0.7", linewidth=1, zorder=0)
         (place,) = places(dimension, [held[dimension.name]])
         axes.axvline(place, color="0.4", linewidth=1, linestyle=":", zorder=0)

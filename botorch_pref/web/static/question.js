@@ -1474,7 +1474,7 @@ class ReportView {
   /** How the utility changes from the best option shown as one parameter moves. */
   #effects({ effects }) {
     if (!effects.length) return [];
-    const legend = make("p", { class: "bp-legend" }, "Change of utility from the best option shown as one parameter moves and the others stay, but for those derived from it: below the line is worse. The whole curve is expected in the band, or all choices on their bars, 19 times in 20, and the best value to differ from the worst by no more than is said, as a share of the step from the worst option shown to the best. The dot is the option itself. All have the same scale, so a flat line says that the parameter matters little here.");
+    const legend = make("p", { class: "bp-legend" }, "Change of utility from the best option shown as one parameter moves and the others stay, but for those derived from it: below the line is worse. The whole curve is expected in the band, or all choices on their bars, 19 times in 20: so no two values differ by more than is said, as a share of the step from the worst option shown to the best. P(matters) is the probability that a parameter does anything at all, 0.5 before answers. The dot is the option itself. All have the same scale, so a flat line says that the parameter matters little here.");
     const rows = effects.flatMap((effect) => effect.rows);
     const low = Math.min(0, ...rows.map((row) => row.lower)), high = Math.max(0, ...rows.map((row) => row.upper));
     const panels = effects.map((effect) => make("figure", { class: "bp-effect" }, make("figcaption", {}, effect.parameter, make("small", {}, ` ${effect.caption}`)), this.#effect(effect, low, high)));

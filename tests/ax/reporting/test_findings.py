@@ -79,20 +79,19 @@ def test_a_parameter_is_best_somewhere_only_if_its_band_excludes_zero() -> None:
             "change": [-1.0, 0.0, 0.5, -3.0, 0.0, 0.0, 2.0, 0.0, 0.1],
             "lower": [-2.0, 0.0, 0.1, -7.0, 0.0, 0.0, 0.5, 0.0, -8.0],
             "upper": [0.5, 0.0, 0.9, 1.0, 0.0, 0.0, 3.5, 0.0, 8.0],
-            "most": [2.5] * 3 + [6.0] * 2 + [3.0] * 2 + [7.0] * 2,
             "matters": [0.9] * 3 + [0.124] * 2 + [0.999] * 2 + [float("nan")] * 2,
         }
     )
     table = printed_effects(effects)
     assert table.index.to_list() == ["c", "a", "b", "d"]
-    assert table.loc["c"].to_list() == ["0.333333333333", "0.1", 2.0, 3.0, 1.0]
-    assert table.loc["a"].to_list() == [3, 1, 1.5, 2.5, 0.9]
+    assert table.loc["c"].to_list() == ["0.333333333333", "0.1", 2.0, 3.5, 1.0]
+    assert table.loc["a"].to_list() == [3, 1, 1.5, 2.9, 0.9]
     # It has the largest change of all, and may have none.
-    assert table.loc["b"].to_list() == ["", "", NOT_KNOWN, 6.0, 0.12]
+    assert table.loc["b"].to_list() == ["", "", NOT_KNOWN, 8.0, 0.12]
     captions = {name: effect_caption(e) for name, e in effects.groupby("parameter")}
-    assert captions["a"] == "at most 2.5, P(matters) 0.90"
-    assert captions["b"] == f"{NOT_KNOWN}, at most 6, P(matters) 0.12"
-    assert captions["d"] == f"{NOT_KNOWN}, at most 7"
+    assert captions["a"] == "at most 2.9, P(matters) 0.90"
+    assert captions["b"] == f"{NOT_KNOWN}, at most 8, P(matters) 0.12"
+    assert captions["d"] == f"{NOT_KNOWN}, at most 16"
     # It matters, though at no single value surely by how much.
     certain = effects.assign(matters=0.95)
     assert printed_effects(certain).loc["b"].to_list()[:3] == ["y", "x", 3.0]

@@ -79,7 +79,7 @@ def test_effects_have_one_scale() -> None:
     ]
     effects = DataFrame(rows, columns=["parameter", "value", "change"])
     effects["lower"], effects["upper"] = effects["change"] - 1, effects["change"] + 1
-    effects["most"], effects["matters"] = [3.25, 3.25, 1.5, 1.5], [0.97] * 2 + [0.4] * 2
+    effects["matters"] = [0.97] * 2 + [0.4] * 2
     numeric, choice, _ = figures(report_of(effects=effects).to_html())
     (curve,) = numeric.findall("polyline")
     (_, top), (_, low) = (map(float, p.split(",")) for p in curve.get("points").split())
@@ -88,8 +88,8 @@ def test_effects_have_one_scale() -> None:
     page = report_of(effects=effects).to_html()
     assert "the others stay, but for those derived from it;" in page
     # Every interval holds 0 but that of -2 with its end -1.
-    assert "dose <small>at most 3.2, P(matters) 0.97</small>" in page
-    unknown = "not known from these answers, at most 1.5, P(matters) 0.40"
+    assert "dose <small>at most 4, P(matters) 0.97</small>" in page
+    unknown = "not known from these answers, at most 3, P(matters) 0.40"
     assert f"bean <small>{unknown}</small>" in page
 
 
