@@ -301,8 +301,9 @@ def inclusion_probabilities(
             matters.
 
     Returns:
-        A probability each. It is NaN where no kernel has relevances of the columns, and
-        of all inputs at once, for without any nothing is left of the kernel.
+        A probability each. It is NaN where no kernel has relevances of the columns or
+        another one depends on them, too, and of all inputs at once, for without any
+        nothing is left of the kernel.
     """
     log_ratios: list[list[Tensor]] = [[] for _ in inputs]
     with torch.no_grad():
@@ -324,7 +325,8 @@ def inclusion_probabilities(
 def _without_inputs(model: PreferenceGP, columns: Sequence[int]) -> PreferenceGP | None:
     """Copies a model in which the inputs of these columns have the relevance 0.
 
-    It is None where there are no such inputs, or no others.
+    It is None where there are no such inputs, or no others, or where the columns count
+    without these relevances.
     """
     without = deepcopy(model)
     kernels = [m for m in without.modules() if isinstance(m, RelevanceKernel)]
@@ -333,7 +335,13 @@ def _without_inputs(model: PreferenceGP, columns: Sequence[int]) -> PreferenceGP
         if not 0 < len(places) < kernel.raw_relevance.shape[-1]:
             return None
         kernel.raw_relevance[..., places] = -torch.inf
-    return without if kernels else None
+    if not kernels:
+        return None
+    points = without.transformed_points()
+    moved = points.clone()
+    moved[..., [*columns]] = points.roll(1, -2)[..., [*columns]]
+    covariances = [without.covar_module(x, points, diag=True) for x in (points, moved)]
+    return without if torch.equal(*covariances) else None
 
 
 _CHUNK, _NEXT_TO = 64, 1e-3
@@ -419,7 +427,7 @@ def simultaneous_band(draws: Tensor, level: float) -> tuple[Tensor, Tensor]:
     a curve out somewhere more often than each of them does.
 
     Args:
-        draws: ``S x n`` curves, which differ at every place.
+        draws: ``S x n`` curves, which differ from each other at every place.
         level: Probability, in (0, 1).
 
     Returns:
@@ -452,9 +460,14 @@ def changes_from(model: Model, design: Tensor, moved: Tensor, level: float) -> C
     means = mean_at(model, points).cpu().double()
     samples = utility_samples(model, points, NUM_SAMPLES, seed=0)
     draws = samples.flatten(end_dim=-2).cpu().double()
-    places = differs.cpu()
-    mean[places] = means[1:] - means[0]
-    lower[places], upper[places] = simultaneous_band(draws[:, 1:] - draws[:, :1], level)
+    changes, places = draws[:, 1:] - draws[:, :1], differs.nonzero().flatten().cpu()
+    mean[places] = lower[places] = upper[places] = means[1:] - means[0]
+    # Of inputs that a kernel leaves out, rounding alone makes changes differ.
+    rounding = math.sqrt(torch.finfo(samples.dtype).eps)
+    varies = changes.std(0) > rounding * draws.std(0).amax()
+    if varies.any():
+        places, changes = places[varies], changes[:, varies]
+        lower[places], upper[places] = simultaneous_band(changes, level)
     return Changes(mean, lower, upper)
 
 

@@ -112,9 +112,16 @@ def make_batch(model: PreferenceGP, samples: Mapping[str, Tensor]) -> None:
     that all share, ``... x 1 x q x d``, and ``... x S x q``.
     """
     count = torch.Size([len(next(iter(samples.values())))])
+    sampled = [model.get_parameter(name) for name in samples]
     for module in model.modules():
         if isinstance(module, Kernel | Mean):
             module.batch_shape = count + module.batch_shape
+        if isinstance(module, Kernel):
+            # A kernel with a batch shape has matrices of it, also where all are alike.
+            for parameter in module.parameters(recurse=False):
+                if not any(parameter is other for other in sampled):
+                    shape = *count, *parameter.shape
+                    parameter.data = parameter.detach().expand(shape).clone()
     for name, value in samples.items():
         model.get_parameter(name).data = value.detach().clone()
     model._cache = SolutionCache()

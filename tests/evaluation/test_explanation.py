@@ -9,6 +9,7 @@ import torch
 from botorch.posteriors import GPyTorchPosterior
 from botorch.utils.testing import MockModel
 from gpytorch.distributions import MultivariateNormal
+from gpytorch.kernels import Kernel, RBFKernel, ScaleKernel
 from gpytorch.means import ConstantMean
 from linear_operator import to_linear_operator
 from torch import Tensor
@@ -32,6 +33,7 @@ from botorch_pref.evaluation import (
 )
 from botorch_pref.evaluation.explanation import (
     Dimension,
+    changes_from,
     inclusion_probabilities,
     simultaneous_band,
 )
@@ -375,6 +377,35 @@ def test_nothing_is_said_of_inputs_without_relevance() -> None:
     only = EPPreferenceGP(X[:, :1], duels, covar_module=DuelKernel(1)).eval()
     (probability,) = inclusion_probabilities(AveragedUtility(only, [only]), [[0]])
     assert math.isnan(probability), "a kernel without any input is no kernel"
+
+
+def test_nothing_is_said_of_inputs_that_another_kernel_depends_on() -> None:
+    X, duels = duels_of_the_first_number(4)
+    numbers = X[:, :2]
+
+    def stated(kernel: Kernel) -> list[float]:
+        model = EPPreferenceGP(numbers, duels, covar_module=kernel).eval()
+        return inclusion_probabilities(AveragedUtility(model, [model]), [[0], [1]])
+
+    of_first = ScaleKernel(RBFKernel(active_dims=[0]))
+    first, second = stated(DuelKernel(2) + of_first.double())
+    assert math.isnan(first), "without its relevance the first number still counts"
+    assert 0 < second < 1, "no other kernel depends on the second number"
+    both = stated(DuelKernel(2) + DuelKernel(2))
+    assert all(0 < p < 1 for p in both), "without relevances a number counts nowhere"
+
+
+def test_an_input_that_a_kernel_leaves_out_changes_nothing() -> None:
+    X, duels = duels_of_the_first_number(4)
+    kernel = ScaleKernel(RBFKernel(active_dims=[0])).double()
+    model = EPPreferenceGP(X[:, :2], duels, covar_module=kernel).eval()
+    design = X[:1, :2]
+    moved = design + torch.tensor([[0.0, 0.1], [0.0, 0.3], [0.2, 0.1]], dtype=DOUBLE)
+    mean, lower, upper = changes_from(model, design, moved, 0.95)
+    # A utility that does not depend on the second number is the same to rounding.
+    for ends in (mean, lower, upper):
+        assert ends[:2].abs().max() < 1e-9, "the second number changes nothing"
+    assert lower[2] < mean[2] < upper[2], "the first number has a band"
 
 
 def test_values_of_a_parameter_are_even_on_its_scale() -> None:

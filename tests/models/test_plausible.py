@@ -22,6 +22,7 @@ from botorch_pref import (
     default_model,
 )
 from botorch_pref.evaluation import best_probability
+from botorch_pref.evaluation.progress import path_maxima
 from botorch_pref.likelihoods import BetaRatingLikelihood
 from botorch_pref.models import (
     AveragedUtility,
@@ -130,6 +131,21 @@ def test_parameters_without_a_prior_stay(model: EPPreferenceGP) -> None:
         lengthscale = drawn.covar_module.base_kernel.lengthscale
         assert torch.equal(lengthscale, kernel.base_kernel.lengthscale)
     assert tied.likelihood.raw_tie_threshold.requires_grad
+
+
+def test_batches_have_kernels_without_priors_as_often_as_models() -> None:
+    kernel = ScaleKernel(RBFKernel()).double()
+    noisy = PairwiseProbitLikelihood(noise_prior=LogNormalPrior(0.0, 1.0))
+    model = EPPreferenceGP(POINTS, PAIRS, likelihood=noisy, covar_module=kernel).eval()
+    (batch,) = plausible_models(model, 3).batches
+    assert batch.covar_module(POINTS).shape == (3, 4, 4), "a kernel says its shape"
+    covariance = batch.covar_module(POINTS).to_dense()
+    expected = kernel(POINTS).to_dense().expand(3, 4, 4)
+    assert torch.equal(covariance, expected), "all models have the one kernel"
+    box = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
+    values, largest = path_maxima(batch, POINTS, POINTS, box, 2, seed=0)
+    assert values.shape == (2, 3, 4), "each model has its functions"
+    assert (largest >= values.amax(-1) - 1e-9).all(), "a maximum is above the starts"
 
 
 def test_what_has_no_plausible_models_is_refused(model: EPPreferenceGP) -> None:
