@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import torch
 
 from botorch_pref import incumbent
+from botorch_pref.ax.findings import has_effect
 
 
 def a_person_in_the_loop(notebook: SimpleNamespace) -> None:
@@ -36,9 +37,9 @@ def ax_experiment(notebook: SimpleNamespace) -> None:
         assert cup["dose"] + cup["pressure"] <= 28
         # Of the way from her worst cup, near -20, to her best, 1.5.
         assert notebook.utility(cup) > 1
-    effects = notebook.report.effects.reset_index()
-    worse = {*effects.loc[effects["upper"] < 0, "parameter"]}
-    assert worse >= {"bean", "pressure"}
+    effects = notebook.report.effects.groupby("parameter")
+    named = {parameter for parameter, effect in effects if has_effect(effect)}
+    assert named >= {"bean", "pressure"}, "the print names two parameters"
     assert notebook.scores.loc["rankings", "log_loss"] < math.log(24)
     assert notebook.scores.loc["validity", "log_loss"] < math.log(2)
 
