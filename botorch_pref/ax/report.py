@@ -88,13 +88,13 @@ class Report:
             ``change`` of utility from that option as a share of the expected range, and
             the ends ``lower`` and ``upper`` of a band that holds all changes of a
             parameter at once with a probability of 95 %, so that no two of its values
-            differ by more than the height of the band. With the
-            probability ``matters`` the parameter has any effect in the space, where
-            1/2 are before answers (`.inclusion_probabilities`); NaN beyond 300 answers,
-            of a single parameter and under kernels without relevances. None of a
-            catalogue, whose rows are all there is, and of a model that averages over
-            its hyper-parameters. Printed is where each parameter is best and worst, and
-            the ``difference``, the largest one first; or that its effect is not known,
+            differ by more than the height of the band. ``matters`` is the probability
+            that the parameter has any effect in the space, and before any answer it is
+            1/2 (`.inclusion_probabilities`); it is NaN beyond 300 answers, of a single
+            parameter and under kernels without relevances. None of a catalogue, whose
+            rows are all there is, and of a model that averages over its
+            hyper-parameters. Printed is where each parameter is best and worst, and the
+            ``difference``, the largest one first; or that its effect is not known,
             where the band holds 0 throughout and ``matters`` is below 0.95.
         advice: How sure it is that the best option shown is the best design, and so
             whether to go on asking, in words. It names an option that is the best with

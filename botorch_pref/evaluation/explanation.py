@@ -281,7 +281,7 @@ def _maximum(model: PreferenceGP) -> Tensor:
 def inclusion_probabilities(
     model: AveragedUtility, inputs: Sequence[Sequence[int]]
 ) -> list[float]:
-    r"""Computes the probability that an input matters at all, if 1/2 before answers.
+    r"""Computes the probability that an input matters at all; 1/2 before any answer.
 
     A model in which the relevance of an input is 0 says that it does nothing (see
     `RelevanceKernel`). With draws :math:`\theta_s` of the hyper-parameters given the
