@@ -36,6 +36,7 @@ from botorch_pref.ax.generation.question_choice import (
 from botorch_pref.ax.projection import SignedArm
 from botorch_pref.ax.space.constraints import LinearConstraint
 from botorch_pref.models import GroupUtility, PreferenceMarginalLogLikelihood
+from botorch_pref.models.raters import answered_model
 from botorch_pref.models.training_data import FeedbackDataset
 
 
@@ -49,7 +50,7 @@ def _fit(
     Ax's own objective, ``mll_class``, is one of numbers with noise, not of answers.
     """
     options = mll_options or {}
-    fitted: Any = model.rater_model if isinstance(model, GroupUtility) else model
+    fitted = answered_model(model)
     if is_fully_bayesian(fitted):
         fit_fully_bayesian_model_nuts(fitted, disable_progbar=True, **options)
     else:

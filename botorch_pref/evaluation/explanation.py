@@ -21,12 +21,12 @@ from botorch_pref.evaluation.progress import NUM_SAMPLES, utility_samples
 from botorch_pref.feedback import Feedback
 from botorch_pref.models import (
     AveragedUtility,
-    GroupUtility,
     PreferenceGP,
     PreferenceMarginalLogLikelihood,
     RelevanceKernel,
 )
 from botorch_pref.models.plausible import member_batches
+from botorch_pref.models.raters import answered_model
 from botorch_pref.models.utility_model import check_one_to_one
 from botorch_pref.numerics.argument_checks import check_probabilities
 from botorch_pref.posteriors.gaussian import central_interval, mean_at
@@ -308,7 +308,7 @@ def inclusion_probabilities(
     log_ratios: list[list[Tensor]] = [[] for _ in inputs]
     with torch.no_grad():
         for batch in member_batches(model.members):
-            source = batch.rater_model if isinstance(batch, GroupUtility) else batch
+            source = answered_model(batch)
             evidence = source.log_evidence()
             for ratios, columns in zip(log_ratios, inputs, strict=True):
                 without = _without_inputs(source, columns)

@@ -31,7 +31,7 @@ from botorch_pref.models.fully_bayesian import (
     parameters_without_prior,
 )
 from botorch_pref.models.preference_gp import PreferenceGP
-from botorch_pref.models.raters import GroupUtility
+from botorch_pref.models.raters import GroupUtility, answered_model
 from botorch_pref.models.utility_model import DerivedModel
 from botorch_pref.numerics.argument_checks import (
     check_count,
@@ -64,10 +64,9 @@ class PlausibleModels(Module, Sequence[Any]):
     together.
 
     Args:
-        model: Without batches. It stays as it is.
-        samples: ``S`` of each parameter that differs, by its name.
-        raters: The utility is the mean of these raters', see `GroupUtility`; None for
-            that of the model.
+        model: Without batches. It stays as it is. Of a `GroupUtility`, so are they.
+        samples: ``S`` of each parameter that differs, by its name in the
+            `answered_model`.
     """
 
     batches: Any
@@ -75,24 +74,19 @@ class PlausibleModels(Module, Sequence[Any]):
     `models_at_once` returns. Predictions are at points ``... x 1 x q x d``."""
 
     def __init__(
-        self,
-        model: PreferenceGP,
-        samples: Mapping[str, Tensor],
-        raters: Tensor | None = None,
+        self, model: PreferenceGP | GroupUtility, samples: Mapping[str, Tensor]
     ) -> None:
         """Makes the batches, whose parameters are the samples."""
         super().__init__()
-        self.model, self._names, self._raters = model, [*samples], raters
-        pieces = (value.split(models_at_once(model)) for value in samples.values())
+        self.model, self._names = model, [*samples]
+        size = models_at_once(answered_model(model))
+        pieces = (value.split(size) for value in samples.values())
         batches = []
         for parts in zip(*pieces, strict=True):
             batch = deepcopy(model).eval().requires_grad_(False)
-            make_batch(batch, dict(zip(samples, parts, strict=True)))
-            batches.append(self._of_raters(batch))
+            make_batch(answered_model(batch), dict(zip(samples, parts, strict=True)))
+            batches.append(batch)
         self.batches = ModuleList(batches)
-
-    def _of_raters(self, model: PreferenceGP) -> PreferenceGP | GroupUtility:
-        return model if self._raters is None else GroupUtility(model, self._raters)
 
     def __len__(self) -> int:
         """Returns ``S``."""
@@ -100,8 +94,8 @@ class PlausibleModels(Module, Sequence[Any]):
 
     def _values(self, name: str) -> Tensor:
         """Returns ``S`` values of a parameter."""
-        sources = (getattr(batch, "rater_model", batch) for batch in self.batches)
-        return torch.cat([source.get_parameter(name) for source in sources])
+        batches = map(answered_model, self.batches)
+        return torch.cat([batch.get_parameter(name) for batch in batches])
 
     def __getitem__(self, place: Any) -> Any:
         """Makes the model at a place, in evaluation mode; a list of them for a slice.
@@ -111,14 +105,15 @@ class PlausibleModels(Module, Sequence[Any]):
         if isinstance(place, slice):
             return [self[i] for i in range(*place.indices(len(self)))]
         member = deepcopy(self.model).eval()
+        answered = answered_model(member)
         with torch.no_grad():
             for name in self._names:
-                member.get_parameter(name).copy_(self._values(name)[place])
-        return self._of_raters(member)
+                answered.get_parameter(name).copy_(self._values(name)[place])
+        return member
 
 
 def plausible_models(
-    model: PreferenceGP, count: int = NUM_MODELS, seed: int = 0
+    model: PreferenceGP | GroupUtility, count: int = NUM_MODELS, seed: int = 0
 ) -> PlausibleModels:
     r"""Draws models from the posterior of the hyper-parameters of a fitted one.
 
@@ -135,8 +130,9 @@ def plausible_models(
     models that are of a person who guesses.
 
     Args:
-        model: Fitted, without batches. It stays as it is, and so do in each of them the
-            parameters that have no prior.
+        model: Fitted, without batches; the utility of a group is one in each of them.
+            It stays as it is, and so do in each of them the parameters that have no
+            prior.
         count: How many models.
         seed: Of the draws; the global random state stays as it is.
 
@@ -147,10 +143,10 @@ def plausible_models(
         BotorchPrefError: A count below 1, a negative seed, another kind of model, or
             what `HyperparameterDensity` says.
     """
-    return PlausibleModels(model, _plausible(model, count, seed).samples)
+    return _plausible(model, count, seed).models
 
 
-def guessing_probability(model: PreferenceGP, seed: int = 0) -> float:
+def guessing_probability(model: PreferenceGP | GroupUtility, seed: int = 0) -> float:
     r"""Computes the probability that all answers are guesses, if 1/2 before them.
 
     Beside the evidence of a coin, that of the person's prior is the mean of
@@ -178,9 +174,9 @@ def guessing_probability(model: PreferenceGP, seed: int = 0) -> float:
 
 
 class _Plausible(NamedTuple):
-    """Samples of parameters that count alike, and the probability of guesses."""
+    """Models that count alike, and the probability that all answers are guesses."""
 
-    samples: Mapping[str, Tensor]
+    models: PlausibleModels
     guesses: float
 
 
@@ -226,41 +222,50 @@ def guessing_model(model: PreferenceGP) -> PreferenceGP | None:
 
 @torch.inference_mode(False)
 @torch.enable_grad()
-def _plausible(model: PreferenceGP, count: int, seed: int) -> _Plausible:
+def _plausible(model: PreferenceGP | GroupUtility, count: int, seed: int) -> _Plausible:
     """Draws models as plausible as a fitted one, and says how probable guesses are.
 
     See `plausible_models` and `guessing_probability`, which return a part each. Above
     `GUESSED` that probability is also the share of models of a coin among the drawn.
     """
-    check_kind("model", model, PreferenceGP)
+    source = answered_model(model)
+    check_kind("model", source, PreferenceGP)
     check_count("count", count, at_least=1)
     check_count("seed", seed, at_least=0)
     # A copy, for its parameters are fixed here and exchanged for draws later.
-    learned = deepcopy(model).train()
+    learned = deepcopy(source).train()
     # These are not averaged over, for there is no density of them.
     for name in parameters_without_prior(learned):
         learned.get_parameter(name).requires_grad_(False)
     density = HyperparameterDensity(learned)
     generator = torch.Generator().manual_seed(seed)
     vectors, log_weights = _draws(density, _PROPOSALS * count, generator)
-    weights, guesses = log_weights.softmax(0), 0.0
-    guesser = guessing_model(model)
-    if guesser is not None:
-        log_evidence = log_weights.logsumexp(0) - math.log(len(vectors))
-        before = math.log(GUESSING / (1 - GUESSING))
-        with torch.no_grad():
-            log_odds = before + guesser.log_evidence() - log_evidence
-        guesses = float(log_odds.sigmoid())
+    guesser = guessing_model(source)
+    guesses = 0.0 if guesser is None else _guesses(guesser, log_weights)
     share = guesses if guesses > GUESSED else 0.0
+    weights = (1 - share) * log_weights.softmax(0)
     # The guesser stands behind the draws.
-    weights = torch.cat([(1 - share) * weights, weights.new_tensor([share])])
+    weights = torch.cat([weights, weights.new_tensor([share])])
     offset = torch.rand((), generator=generator, dtype=torch.float64)
     chosen = systematic_sample(weights.cpu(), count, offset).to(vectors.device)
     guesses_all = chosen == len(vectors)
     samples = density.parameters_of(vectors[chosen.clamp_max(len(vectors) - 1)])
     if guesser is not None and bool(guesses_all.any()):
-        samples = _with_guesser(model, guesser, samples, guesses_all)
-    return _Plausible(samples, guesses)
+        samples = _with_guesser(source, guesser, samples, guesses_all)
+    return _Plausible(PlausibleModels(model, samples), guesses)
+
+
+def _guesses(guesser: PreferenceGP, log_weights: Tensor) -> float:
+    """Computes the probability of the model of one who guesses, beside its source.
+
+    The evidence of the source, averaged over its hyper-parameters, is the mean of the
+    weights of their draws.
+    """
+    log_evidence = log_weights.logsumexp(0) - math.log(len(log_weights))
+    before = math.log(GUESSING / (1 - GUESSING))
+    with torch.no_grad():
+        log_odds = before + guesser.log_evidence() - log_evidence
+    return float(log_odds.sigmoid())
 
 
 def _with_guesser(
@@ -460,7 +465,7 @@ def utility_unit(model: Any) -> Tensor:
     has utilities that are twice as large. With several likelihoods the noise of one
     says nothing of the others' unit, and the unit is 1. It is ``batch_shape``.
     """
-    source: Any = model.rater_model if isinstance(model, GroupUtility) else model
+    source = answered_model(model)
     likelihoods = {id(source.likelihood_of(type(block))) for block in source.feedback}
     if len(likelihoods) > 1:
         unit: Tensor = source.datapoints.new_ones(())
@@ -484,16 +489,16 @@ def averaged_utility(model: Model) -> tuple[Model, int | str]:
         there are more than `MOST_ANSWERS` answers or another engine, and with "1: " and
         a reason, for a report, where its hyper-parameters cannot be drawn.
     """
-    source: Any = model.rater_model if isinstance(model, GroupUtility) else model
+    source = answered_model(model)
     if not isinstance(source, EPPreferenceGP | LaplacePreferenceGP):
         return model, 1
     answers = sum(int(block.answer_counts.sum()) for block in source.feedback)
     if answers > MOST_ANSWERS:
         return model, 1
     try:
-        plausible = _plausible(source, NUM_MODELS, seed=0)
+        # The model is one of these, a group of raters or all of them.
+        plausible = _plausible(cast("Any", model), NUM_MODELS, seed=0)
     except BotorchPrefError as error:
         return model, f"1: {error}"
-    raters = model.raters if isinstance(model, GroupUtility) else None
-    members = PlausibleModels(source, plausible.samples, raters)
+    members = plausible.models
     return AveragedUtility(model, members, plausible.guesses), len(members)

@@ -524,3 +524,8 @@ class GroupUtility(DerivedModel):
         means, variance = pairs.differences(self.moments(pairs.points), prior)
         win = ndtr(means / variance.sqrt()).mean(0).movedim(0, -1)
         return win.mean(-2) if is_ensemble(model) else win
+
+
+def answered_model(model: Any) -> Any:
+    """Returns the model that has a model's answers: of a group that of all raters."""
+    return model.rater_model if isinstance(model, GroupUtility) else model

@@ -33,6 +33,7 @@ from botorch_pref.models import (
     plausible_models,
 )
 from botorch_pref.models.fully_bayesian import HyperparameterDensity
+from botorch_pref.models.raters import answered_model
 from botorch_pref.numerics.mixtures import systematic_sample
 
 POINTS = torch.tensor([[0.1], [0.3], [0.5], [0.9]], dtype=torch.float64)
@@ -254,7 +255,19 @@ def test_batches_predict_what_their_models_do_one_by_one(
 
 
 def source_models(average: AveragedUtility) -> list[Any]:
-    return [getattr(b, "rater_model", b) for b in average.members.batches]
+    return [answered_model(batch) for batch in average.members.batches]
+
+
+def test_models_of_a_group_are_those_of_its_raters() -> None:
+    group = MODELS["raters"]()
+    members = plausible_models(group, 2)
+    for member, source in zip(
+        members, plausible_models(group.rater_model, 2), strict=True
+    ):
+        assert torch.equal(member.raters, group.raters), "the group is the same"
+        for name, value in source.named_parameters():
+            drawn = member.rater_model.get_parameter(name)
+            assert torch.equal(drawn, value), f"{name} is drawn given all answers"
 
 
 SCALES = (2.0, 1.0, 2 / 3)

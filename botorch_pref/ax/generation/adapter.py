@@ -59,7 +59,8 @@ from botorch_pref.ax.space.differences import column_widths, features
 from botorch_pref.ax.space.options import Catalogue
 from botorch_pref.errors import FeedbackError
 from botorch_pref.feedback import Feedback
-from botorch_pref.models import GroupUtility, averaged_utility
+from botorch_pref.models import averaged_utility
+from botorch_pref.models.raters import answered_model
 from botorch_pref.models.training_data import FeedbackDataset
 
 _SPACE, _APART, _PENDING = "design_space", "distinctness", "pending_options"
@@ -359,8 +360,8 @@ class PreferenceAdapter(TorchAdapter):
         generator = self._botorch_generator
         surrogate = generator.surrogate.clone_reset()
         surrogate.fit([dataset], generator.search_space_digest)
-        model = surrogate.model
-        return model.rater_model if isinstance(model, GroupUtility) else model
+        model: Model = answered_model(surrogate.model)
+        return model
 
     def gen(
         self,
