@@ -309,11 +309,13 @@ def inclusion_probabilities(
     with torch.no_grad():
         for batch in member_batches(model.members):
             source = answered_model(batch)
-            evidence = source.log_evidence()
+            # A copy, for its relevances change, without the solution, which is large.
+            changed = source.with_feedback(source.feedback)
+            evidence = changed.log_evidence()
             for ratios, columns in zip(log_ratios, inputs, strict=True):
-                without = _without_inputs(source, columns)
+                without = _evidence_without(changed, columns)
                 if without is not None:
-                    ratios.append((without.log_evidence() - evidence).flatten())
+                    ratios.append((without - evidence).flatten())
     return [
         float((math.log(sum(map(len, r))) - torch.cat(r).logsumexp(0)).sigmoid())
         if r
@@ -322,26 +324,33 @@ def inclusion_probabilities(
     ]
 
 
-def _without_inputs(model: PreferenceGP, columns: Sequence[int]) -> PreferenceGP | None:
-    """Copies a model in which the inputs of these columns have the relevance 0.
+def _evidence_without(model: PreferenceGP, columns: Sequence[int]) -> Tensor | None:
+    """Computes the log evidence where the inputs of these columns have the relevance 0.
 
     It is None where there are no such inputs, or no others, or where the columns count
-    without these relevances.
+    without these relevances. In the end the model has the relevances that it had.
     """
-    without = deepcopy(model)
-    kernels = [m for m in without.modules() if isinstance(m, RelevanceKernel)]
-    for kernel in kernels:
-        places = kernel.inputs_of(columns)
-        if not 0 < len(places) < kernel.raw_relevance.shape[-1]:
-            return None
-        kernel.raw_relevance[..., places] = -torch.inf
-    if not kernels:
+    kernels = [m for m in model.modules() if isinstance(m, RelevanceKernel)]
+    places = [kernel.inputs_of(columns) for kernel in kernels]
+    before = [kernel.raw_relevance.clone() for kernel in kernels]
+    are_some = [0 < len(p) < b.shape[-1] for p, b in zip(places, before, strict=True)]
+    if not kernels or not all(are_some):
         return None
-    points = without.transformed_points()
+    for kernel, inputs in zip(kernels, places, strict=True):
+        kernel.raw_relevance[..., inputs] = -torch.inf
+    evidence = None if _depends_on(model, columns) else model.log_evidence()
+    for kernel, relevance in zip(kernels, before, strict=True):
+        kernel.raw_relevance.copy_(relevance)
+    return evidence
+
+
+def _depends_on(model: PreferenceGP, columns: Sequence[int]) -> bool:
+    """Tells whether the prior covariance of points depends on some of their columns."""
+    points = model.transformed_points()
     moved = points.clone()
     moved[..., [*columns]] = points.roll(1, -2)[..., [*columns]]
-    covariances = [without.covar_module(x, points, diag=True) for x in (points, moved)]
-    return without if torch.equal(*covariances) else None
+    covariances = [model.covar_module(x, points, diag=True) for x in (points, moved)]
+    return not torch.equal(*covariances)
 
 
 _CHUNK, _NEXT_TO = 64, 1e-3

@@ -358,6 +358,8 @@ def test_inclusion_compares_evidences_with_those_of_models_without_an_input() ->
         ratios = (torch.stack(without).detach() - evidences).exp()
         expected = 1 / (1 + float(ratios.mean()))
         assert probability == pytest.approx(expected, abs=1e-5), inputs
+    after = torch.stack([member.log_evidence() for member in members])
+    assert torch.allclose(after, evidences, rtol=0, atol=1e-9), "members stay"
 
 
 def test_what_decides_all_answers_matters_and_the_rest_hardly_does() -> None:
