@@ -68,7 +68,7 @@ from botorch_pref import (
     PreferenceMarginalLogLikelihood,
     Rankings,
 )
-from botorch_pref.asking.next_questions import Goal
+from botorch_pref.asking.request import Goal
 from botorch_pref.evaluation import (
     best_probability,
     leaderboard,

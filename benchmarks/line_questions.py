@@ -57,7 +57,7 @@ from botorch_pref import (
 from botorch_pref.acquisition.design_space import DesignSpace
 from botorch_pref.acquisition.line_search import LineEUBO, line_ends
 from botorch_pref.acquisition.option_search import best_options
-from botorch_pref.asking.next_questions import INITIAL_LINES
+from botorch_pref.asking.request import INITIAL_LINES
 from botorch_pref.simulation import Problem, make_problem
 from botorch_pref.simulation.question_loop import (
     RunSettings,

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
 from itertools import combinations
-from random import Random
-from typing import Any, Literal, NamedTuple, get_args
+from typing import NamedTuple, get_args
 
 import torch
 from botorch.acquisition.acquisition import AcquisitionFunction
@@ -16,19 +13,14 @@ from botorch.utils.sampling import manual_seed
 from torch import Tensor
 
 from botorch_pref.acquisition import (
-    DistinctOptions,
     DuelingBALD,
     DuelingEUBO,
     DuelingExploringEIIG,
     DuelingJointKG,
-    FeasibilityWeighted,
-    incumbent,
-    likely_best,
 )
 from botorch_pref.acquisition.design_space import Constraint, DesignSpace
 from botorch_pref.acquisition.duels import observed_points
 from botorch_pref.acquisition.exploring_rule import SMALLEST_DIFFERENCE
-from botorch_pref.acquisition.knowledge_gradient import without_hopeless
 from botorch_pref.acquisition.line_search import (
     LineEUBO,
     are_turned,
@@ -38,7 +30,7 @@ from botorch_pref.acquisition.line_search import (
     line_of_last_stop,
     lines_through,
 )
-from botorch_pref.acquisition.option_search import ALL_ARE_OPEN, TOO_FEW, best_options
+from botorch_pref.acquisition.option_search import ALL_ARE_OPEN, TOO_FEW
 from botorch_pref.acquisition.plane_search import best_plane, planes_through, side_of
 from botorch_pref.acquisition.recommendation import recommended_of_space
 from botorch_pref.acquisition.reliability_check import reliability_check
@@ -49,6 +41,13 @@ from botorch_pref.acquisition.space_arguments import (
     checked_pending,
     space_of,
 )
+from botorch_pref.asking.chosen_options import (
+    best_there,
+    is_best_so_far,
+    new_pair,
+    with_challengers,
+    with_joint_challengers,
+)
 from botorch_pref.asking.reasons import (
     REASON_OF_CHECK,
     reason_of_joined,
@@ -57,28 +56,18 @@ from botorch_pref.asking.reasons import (
     reason_of_plane,
     reason_of_spread,
 )
+from botorch_pref.asking.request import INITIAL, Goal, QuestionKind, Request
 from botorch_pref.errors import FeedbackError
 from botorch_pref.models import PreferenceGP
-from botorch_pref.models.answer_likelihoods import check_unbatched, knows_duels
+from botorch_pref.models.answer_likelihoods import check_unbatched
 from botorch_pref.models.utility_model import DerivedModel
 from botorch_pref.numerics.argument_checks import (
     check_count,
     check_kind,
     checked_arguments,
 )
-from botorch_pref.posteriors.gaussian import mean_at
 
 __all__ = ["LineQuestion", "Question", "next_question"]
-
-Goal = Literal["best", "understand"]
-"""Purpose of the questions: the best design, or what a person's utility is like."""
-
-QuestionKind = Literal["options", "line", "plane"]
-"""Options that may be anywhere, or designs on a line or a plane."""
-
-INITIAL, INITIAL_LINES = 5, 3
-"""Answers before a model chooses: fewer say too little of its lengthscales. A stop on a
-line, or the best of a plane, says what several duels do."""
 
 FEW_PARAMETERS = 6
 """Most parameters with which two new points find more than the incumbent and a
@@ -90,10 +79,6 @@ duels that show whether answers can be relied on."""
 
 _FURTHER = 32
 """Designs that are drawn for each option where constraints make some the same."""
-
-_DESIGNS, _OPEN = 256, 24
-"""Designs that one may choose in the end are of so many; options of open questions that
-a joint choice allows for, at most: those that may be the best."""
 
 
 def recommended_acquisition(
@@ -262,7 +247,7 @@ def next_question(
     space = space_of(checked_bounds(bounds, observed), inequality_constraints, *designs)
     # A line has two ends.
     size = 2 if kind == "line" else size
-    request = _Request(
+    request = Request(
         kind=kind,
         goal=goal,
         size=size,
@@ -284,74 +269,6 @@ def next_question(
         if kind == "plane":
             return _plane_question(request, model)
         return _check_question(request, model) or _chosen_question(request, model)
-
-
-@dataclass(frozen=True)
-class _Request:
-    """A question that somebody wants, as `next_question` takes it, with all checked.
-
-    Attributes:
-        observed: ``n x d``, the points that the model has seen.
-        num_answers: How many answers the model has.
-        choices: ``n x d``, without rows by default.
-        best: ``1 x d``, without a row by default.
-        beside: ``k x d``, without rows by default.
-        open_questions: ``m x size x d``, questions that wait for an answer.
-        seed: Seed of the Sobol sequence.
-    """
-
-    kind: QuestionKind
-    goal: Goal
-    size: int
-    space: DesignSpace
-    observed: Tensor
-    num_answers: int
-    choices: Tensor
-    best: Tensor
-    beside: Tensor
-    open_questions: Tensor
-    feasibility_model: PreferenceGP | None
-    seed: int
-
-    @property
-    def draw_seed(self) -> int:
-        """Seed of all draws: another one for each number of answers and questions."""
-        draw = self.seed, len(self.observed), self.num_answers, len(self.open_questions)
-        return Random(repr(draw)).getrandbits(31)
-
-    @property
-    def num_initial(self) -> int:
-        """Number of answers before a model chooses such a question."""
-        return INITIAL if self.kind == "options" else INITIAL_LINES
-
-    @property
-    def knows_little(self) -> bool:
-        """Whether answers are too few, or all about one design, which a line allows."""
-        if self.num_answers < self.num_initial:
-            return True
-        return self.kind != "line" and len(self.observed.unique(dim=0)) < 2
-
-    def __post_init__(self) -> None:
-        """Checks the best design, other options, and what lines and planes need."""
-        best, space = self.best, self.space
-        if len(best) and not (len(best) == 1 and bool(space.allows(best))):
-            raise FeedbackError(
-                f"best is {best.tolist()}; give one design, 1 x {len(space.base)}, "
-                "within bounds and all else that designs have to satisfy, or leave it "
-                "out."
-            )
-        if len(self.beside) >= self.size:
-            raise FeedbackError(
-                f"beside has {len(self.beside)} options, and size is {self.size}; give "
-                "fewer of them, or a larger size."
-            )
-        if self.kind == "plane":
-            side_of(self.size)
-        if self.kind == "line" and (space.rows is not None or not len(space.columns)):
-            raise FeedbackError(
-                "A line needs numbers that vary, and designs between any two; ask for "
-                "options."
-            )
 
 
 def _observed(model: Model | None, bounds: Tensor) -> Tensor:
@@ -405,7 +322,7 @@ def _num_answers(model: Model) -> int:
     return INITIAL if duels is None else len(duels)
 
 
-def _spread_question(request: _Request) -> Question:
+def _spread_question(request: Request) -> Question:
     """Asks a question that is spread over the space, while the model knows little.
 
     Options are the next ones of a Sobol sequence, or rows of a table: those that were
@@ -465,30 +382,7 @@ def _first_not_open(
     raise FeedbackError(ALL_ARE_OPEN)
 
 
-def best_design(model: Model, space: DesignSpace, seed: int) -> Tensor:
-    """Finds the best design so far of a space, ``1 x d``; see `next_question`.
-
-    It is the incumbent, if that is in the space. Else it has the largest posterior mean
-    of observed points that are in the space once columns that do not vary are set; or,
-    where there are none, of the rows of the table or of 256 drawn designs.
-
-    Args:
-        model: Any BoTorch model with training inputs.
-        space: The designs that it may be.
-        seed: Of the drawn designs.
-    """
-    best = incumbent(model)
-    if bool(space.allows(best)):
-        return best
-    moved = space.projected(observed_points(model))
-    designs = moved[space.allows(moved)]
-    if not len(designs):
-        rows = space.rows
-        designs = space.features(space.draw(_DESIGNS, seed)) if rows is None else rows
-    return designs[mean_at(model, designs).argmax()].unsqueeze(0)
-
-
-def _check_question(request: _Request, model: Model) -> Question | None:
+def _check_question(request: Request, model: Model) -> Question | None:
     """Asks a duel whose answer is foreseen, where somebody seeks the best by duels.
 
     None where no such check of the answers is due, see `reliability_check`.
@@ -504,98 +398,35 @@ def _check_question(request: _Request, model: Model) -> Question | None:
     return Question(duel[torch.randperm(2)], CHECK, REASON_OF_CHECK)
 
 
-def _chosen_question(request: _Request, model: Model) -> Question:
+def _chosen_question(request: Request, model: Model) -> Question:
     """Asks the question that the recommended acquisition function chooses.
 
-    The options that are there already are those ``beside``, else the best design, or
-    none for a duel of two new points. Further ones up to ``size`` are chosen one at a
-    time or jointly. All are shuffled: people favour what comes first.
+    Its options are two new points, or those that are there already with challengers.
+    All are shuffled: people favour what comes first.
     """
-    size, space, beside = request.size, request.space, request.beside
-    if len(beside):
-        best = beside[mean_at(model, beside).argmax()].unsqueeze(0)
-    elif len(request.best):
-        best = request.best
+    size, num_beside = request.size, len(request.beside)
+    best = best_there(request, model)
+    rule = recommended_acquisition(size, request.space.num_parameters, request.goal)
+    if size == 2 and rule in (DuelingBALD, DuelingEUBO) and not num_beside:
+        options, reason = new_pair(request, model, rule, best), reason_of_pair(rule)
     else:
-        best = best_design(model, space, request.draw_seed)
-    rule = recommended_acquisition(size, space.num_parameters, request.goal)
-    # Either two new points, or challengers of what is there already.
-    of_new = size == 2 and rule in (DuelingBALD, DuelingEUBO) and not len(beside)
-    centres, options = best, beside if len(beside) else best[: not of_new]
-    in_turn = rule in (DuelingBALD, DuelingExploringEIIG) and not of_new
-    num_there = len(options)
-    at_once = 1 if in_turn else size - num_there
-    make: Any = rule
-    make = make if of_new else partial(make, X_ref=best)
-    if rule is DuelingJointKG:
-        near = space.sample_near(best, _DESIGNS, request.draw_seed)
-        likely = likely_best(model, near)
-        choices = request.choices if len(request.choices) else likely
-        make = partial(make, choices=choices)
-        centres = torch.cat([best, likely])
-    value: AcquisitionFunction = make(model)
-    if request.feasibility_model is not None:
-        # What cannot be judged leaves the best as it is: a gain of 0, or its utility
-        # where values are utilities.
-        failure = float(mean_at(model, best)) if of_new else 0.0
-        value = FeasibilityWeighted(value, request.feasibility_model, failure)
-    # Where the utility is flat, the model tells no options of `DuelingJointKG` apart:
-    # their designs have to differ.
-    acquisition = _apart(value, space, by_model=rule is not DuelingJointKG)
-    pending = _pending_options(of_new, model, best, request.open_questions)
-    while len(options) < size:
-        # The best is the reference of the others, or there is none.
-        challengers = options[(options != best).any(-1)]
-        excluded = torch.cat([pending, challengers])
-        acquisition.set_X_pending(excluded if len(excluded) else None)
-        chosen = best_options(
-            acquisition,
-            space,
-            at_once,
-            centres,
-            beside=options,
-            open_questions=request.open_questions,
-            seed=request.draw_seed + len(options),
+        is_joint = rule is DuelingJointKG
+        options = (
+            with_joint_challengers(request, model, best)
+            if is_joint
+            else with_challengers(request, model, rule, best)
         )
-        if rule is DuelingJointKG and space.designs() is None:
-            chosen = without_hopeless(acquisition, chosen, options, likely)
-        options = torch.cat([options, chosen])
-    order = torch.randperm(size)
-    if of_new:
-        return Question(options[order], rule.__name__, reason_of_pair(rule))
-    reason = reason_of_joined(
-        rule,
-        num_beside=len(beside),
-        is_best_so_far=_is_best_so_far(request, best),
-        num_chosen=size - num_there,
-        is_joint=not in_turn,
-    )
-    return Question(options[order], rule.__name__, reason)
+        reason = reason_of_joined(
+            rule,
+            num_beside=num_beside,
+            is_best_so_far=is_best_so_far(request, best),
+            num_chosen=size - (num_beside or 1),
+            is_joint=is_joint,
+        )
+    return Question(options[torch.randperm(size)], rule.__name__, reason)
 
 
-def _is_best_so_far(request: _Request, best: Tensor) -> bool:
-    """Tells whether ``best``, ``1 x d``, was observed, or is the user's ``best``."""
-    return len(request.best) > 0 or bool((request.observed == best).all(-1).any())
-
-
-def _pending_options(
-    of_new: bool, model: Model, best: Tensor, questions: Tensor
-) -> Tensor:
-    """Returns options of open questions, ``k x size x d``, as pending ones, ``n x d``.
-
-    Of two new points an answer is expected to each question: all options stay, and in
-    their order. Other rules keep away from the options, whatever their question.
-    """
-    pending = questions.flatten(0, 1)
-    if of_new:
-        return pending
-    # What was answered about is known, and is no new option.
-    is_best = (pending.unsqueeze(-2) == best).all(-1).any(-1)
-    pending = pending[~is_best].unique(dim=0)
-    return likely_best(model, pending, _OPEN) if len(pending) > _OPEN else pending
-
-
-def _spread_line(request: _Request) -> LineQuestion:
+def _spread_line(request: Request) -> LineQuestion:
     """Asks about a line through the next two designs of a Sobol sequence."""
     space = request.space
     number = request.num_answers + len(request.open_questions)
@@ -614,7 +445,7 @@ def _spread_line(request: _Request) -> LineQuestion:
     return LineQuestion(line, SPREAD, reason)
 
 
-def _line_question(request: _Request, model: Model) -> LineQuestion:
+def _line_question(request: Request, model: Model) -> LineQuestion:
     """Asks about the line through the recommended design that promises most.
 
     It moves one number, another one than the line that waits for an answer or, if none
@@ -632,7 +463,7 @@ def _line_question(request: _Request, model: Model) -> LineQuestion:
     return LineQuestion(line, LineEUBO.__name__, reason)
 
 
-def _plane_question(request: _Request, model: Model) -> Question:
+def _plane_question(request: Request, model: Model) -> Question:
     """Asks about the plane through the recommended design that promises most.
 
     Options stay row by row, see `planes_through`, since they are shown as a gallery.
@@ -646,28 +477,15 @@ def _plane_question(request: _Request, model: Model) -> Question:
     return Question(options, DuelingJointEUBO.__name__, reason)
 
 
-def _centre(request: _Request) -> str:
+def _centre(request: Request) -> str:
     """Names the design through which lines and planes run, see `_recommended`."""
     return "best design so far" if len(request.best) else "recommended design"
 
 
-def _recommended(request: _Request, model: Model) -> Tensor:
+def _recommended(request: Request, model: Model) -> Tensor:
     """Returns the recommended design, ``1 x d``, through which lines and planes run."""
     if len(request.best):
         return request.best
     # Not `draw_seed`, which changes with open questions: all run through one design.
     with manual_seed(request.seed):
         return recommended_of_space(model, request.space, request.seed)
-
-
-def _apart(
-    acquisition: AcquisitionFunction, space: DesignSpace, by_model: bool = True
-) -> DistinctOptions:
-    """Keeps an acquisition function from options that nobody could tell apart.
-
-    By the model, if its likelihood knows, or else options differ that are a hundredth
-    of the range apart in some column.
-    """
-    if by_model and knows_duels(acquisition.model):
-        return DistinctOptions(acquisition)
-    return DistinctOptions(acquisition, SMALLEST_DIFFERENCE * space.widths)

@@ -13,7 +13,7 @@ from ax.generation_strategy.generation_strategy import GenerationStrategy
 from ax.utils.common.random import with_rng_seed
 from pandas import DataFrame
 
-from botorch_pref.asking.next_questions import QuestionKind
+from botorch_pref.asking.request import QuestionKind
 from botorch_pref.ax import best_designs, existing, line_choice
 from botorch_pref.ax import questions as telling
 from botorch_pref.ax import report as reporting

@@ -13,7 +13,7 @@ from ax.utils.common.random import with_rng_seed
 
 from botorch_pref.acquisition.line_search import best_line
 from botorch_pref.acquisition.plane_search import best_plane, planes_through, side_of
-from botorch_pref.asking.next_questions import INITIAL_LINES, QuestionKind
+from botorch_pref.asking.request import INITIAL_LINES, QuestionKind
 from botorch_pref.ax.answers import Answer, check_taken
 from botorch_pref.ax.best_designs import best_anywhere, fitted_adapter
 from botorch_pref.ax.events import Chosen

@@ -21,7 +21,8 @@ from ax.core.search_space import SearchSpace
 from ax.utils.common.constants import Keys
 from botorch.models.model import Model
 
-from botorch_pref.asking.next_questions import INITIAL, recommended_acquisition
+from botorch_pref.asking.next_questions import recommended_acquisition
+from botorch_pref.asking.request import INITIAL
 from botorch_pref.ax.answer_kinds import OBJECTIVE, new_metrics
 from botorch_pref.ax.naming import class_named, duel_classes, model_classes
 from botorch_pref.ax.space import constraints, context, options

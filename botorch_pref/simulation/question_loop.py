@@ -13,7 +13,7 @@ from torch import Generator, Tensor
 
 from botorch_pref.acquisition import incumbent
 from botorch_pref.asking import Question, default_model, next_question
-from botorch_pref.asking.next_questions import Goal
+from botorch_pref.asking.request import Goal
 from botorch_pref.feedback import Comparisons, Feedback, Rankings
 from botorch_pref.simulation.judges import Judge, ProbitJudge
 from botorch_pref.simulation.problem import Problem

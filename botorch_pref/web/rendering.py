@@ -21,7 +21,7 @@ from ax.core.parameter import (
 )
 from ax.core.search_space import SearchSpace
 
-from botorch_pref.asking.next_questions import QuestionKind
+from botorch_pref.asking.request import QuestionKind
 from botorch_pref.ax import Design, PreferenceExperiment, Question
 from botorch_pref.ax.answer_kinds import INVALID, POSITION
 from botorch_pref.ax.answers import check_taken, checked_answer

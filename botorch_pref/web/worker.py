@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from ax.core.parameter import Parameter
 from pandas import DataFrame
 
-from botorch_pref.asking.next_questions import QuestionKind
+from botorch_pref.asking.request import QuestionKind
 from botorch_pref.ax import PreferenceExperiment, Question
 from botorch_pref.ax.answer_kinds import preferred
 from botorch_pref.ax.answer_table import parameter_columns

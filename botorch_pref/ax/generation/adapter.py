@@ -37,7 +37,7 @@ from botorch_pref.acquisition.duels import DuelingAcquisition
 from botorch_pref.acquisition.option_search import Climb
 from botorch_pref.acquisition.registration import reference_rule, utility_model
 from botorch_pref.acquisition.reliability_check import reliability_check
-from botorch_pref.asking.next_questions import best_design
+from botorch_pref.asking.chosen_options import best_design
 from botorch_pref.ax.answer_kinds import OBJECTIVE, TIE
 from botorch_pref.ax.generation.search import (
     Distinctness,
