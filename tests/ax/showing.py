@@ -1,6 +1,5 @@
 """An experiment on a triangle whose questions a test chooses itself."""
 
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -79,5 +78,5 @@ def short_report(experiment: PreferenceExperiment) -> report.Report:
     """Makes a report by two explanations of the answers, and by few designs."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(summary, "NUM_CANDIDATES", 16)
-        patch.setattr(plausible, "plausible_models", partial(plausible_models, count=2))
+        patch.setattr(plausible, "NUM_MODELS", 2)
         return experiment.report()
