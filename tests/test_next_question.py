@@ -30,6 +30,7 @@ from botorch_pref import (
     next_question,
 )
 from botorch_pref.acquisition.design_space import DesignSpace
+from botorch_pref.models import log_validity_probability
 
 UNITS = torch.tensor([[14.0, 100.0], [22.0, 900.0]]).double()
 CUBE = torch.tensor([[0.0, 0.0], [1.0, 1.0]]).double()
@@ -358,6 +359,25 @@ def test_options_that_cannot_be_judged_are_kept_away_from(size: int) -> None:
     )
     assert float(tempted.options.max()) > 0.65
     assert float(warned.options.max()) < 0.65
+
+
+def test_what_cannot_be_judged_says_nothing_of_utilities() -> None:
+    x = torch.linspace(0, 1, 11).double().unsqueeze(-1)
+    order = torch.arange(5, -1, -1)
+    model = default_model(x, torch.stack([order[:-1], order[1:]], -1))
+    valid = default_model(x, Validity(torch.arange(11), x.flatten() < 0.8))
+    question = next_question(
+        *(model, CUBE[:, :1], 2),
+        discrete=x,
+        goal="understand",
+        feasibility_model=valid,
+    )
+    pairs = x[torch.tensor([*combinations(range(11), 2)])]
+    with torch.no_grad():
+        chances = log_validity_probability(valid, pairs).sum(-1).exp()
+        expected = pairs[(chances * DuelingBALD(model)(pairs)).argmax()]
+    options = question.options.sort(dim=0).values
+    assert torch.equal(options, expected), "information counts if both can be judged"
 
 
 def test_another_seed_begins_elsewhere(model: EPPreferenceGP) -> None:

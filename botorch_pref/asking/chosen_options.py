@@ -11,6 +11,7 @@ from torch import Tensor
 
 from botorch_pref.acquisition import (
     DistinctOptions,
+    DuelingEUBO,
     DuelingJointKG,
     FeasibilityWeighted,
     incumbent,
@@ -73,8 +74,8 @@ def new_pair(request: Request, model: Model, rule: Any, best: Tensor) -> Tensor:
     An answer is expected to each open question: all of their options are pending, and
     in their order.
     """
-    # Where values are utilities, what cannot be judged leaves the best as it is.
-    failure = float(mean_at(model, best))
+    # What cannot be judged teaches nothing; where values are utilities, the best stays.
+    failure = float(mean_at(model, best)) if rule is DuelingEUBO else 0.0
     acquisition = _acquisition(rule(model), request, failure)
     _set_pending(acquisition, request.open_questions.flatten(0, 1))
     return _searched(acquisition, request, best[:0], 2, best)
