@@ -607,6 +607,11 @@ class FullyBayesianPreferenceGP(PreferenceGP):
         X = self.check_points("X", X)
         return super().moments(X.unsqueeze(MCMC_DIM))
 
+    def group_moments(self, X: Tensor, raters: Tensor, weights: Tensor) -> Moments:
+        """See base class; at stimuli that all members share."""
+        self._check_if_fitted()
+        return super().group_moments(X.unsqueeze(MCMC_DIM), raters, weights)
+
     def option_posterior(
         self, X: Tensor, covariates: Tensor
     ) -> GaussianMixturePosterior:

@@ -56,6 +56,7 @@ from botorch_pref.models.answer_likelihoods import (
     check_engine,
 )
 from botorch_pref.models.fitting import check_trainable, equal, fit
+from botorch_pref.models.rater_groups import RaterProduct, predict_group
 from botorch_pref.models.training_data import TrainingSet, collect_feedback
 from botorch_pref.models.utility_model import (
     UtilityModel,
@@ -436,7 +437,15 @@ class PreferenceGP(UtilityModel, GP):
             of_each = values.unflatten(-2, (-1, len(raters)))
             return (of_each * weights[..., None, :, None]).sum(-2)
 
-        return self.moments(at_raters(X, raters)).combined(weighted_sum)
+        self.eval()
+        points, kernel = self.check_points("X", at_raters(X, raters)), None
+        # A transform may take stimulus and rater together.
+        if not hasattr(self, "input_transform"):
+            kernel = RaterProduct.of(self.covar_module, X.shape[-1])
+        if kernel is None:
+            return self._predict(points).combined(weighted_sum)
+        terms = self.posterior_terms()
+        return predict_group(self.mean_module, kernel, terms, X, raters, weights)
 
     def _predict(self, X: Tensor) -> Moments:
         X = self.transform_inputs(X)

@@ -368,8 +368,8 @@ class GroupUtility(DerivedModel):
     answered yet (a new number, or his features) what the others let expect of him.
     Anything that takes a BoTorch model takes it: acquisition functions, their gradients
     in the stimulus, :func:`botorch_pref.incumbent`. It follows the model: a later fit
-    or more answers need no new one. One prediction evaluates the kernel at all ``q R``
-    points.
+    or more answers need no new one. Under another kernel than a product of stimulus and
+    rater, and with an input transform, a prediction evaluates it at all ``q R`` points.
 
     Args:
         model: Of stimuli and raters, see :func:`rater_covar_module`: the last columns

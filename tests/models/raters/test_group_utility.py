@@ -6,6 +6,7 @@ from botorch.acquisition.objective import ScalarizedPosteriorTransform
 from botorch.exceptions.errors import UnsupportedError
 from botorch.models.transforms.input import Normalize
 from cases import in_turn
+from gpytorch.kernels import RBFKernel
 from torch import Tensor
 
 from botorch_pref import (
@@ -55,6 +56,7 @@ def make_model(
 
 STIMULI = torch.tensor([[0.1], [0.5], [0.6]], dtype=DOUBLE)
 RATERS = torch.arange(3.0, dtype=DOUBLE)
+PAIRS = torch.tensor([[1, 0], [4, 3], [7, 10], [8, 2]])
 
 
 @in_turn("raters", [RATERS, RATERS[1:2], torch.tensor([9.0]).double()])
@@ -195,3 +197,38 @@ def test_an_answer_of_a_group_is_that_of_one_of_its_raters() -> None:
         STIMULI[:2], STIMULI[2:], observation_noise=True
     )
     torch.testing.assert_close(probability, (probabilities[0] + probabilities[1]) / 2)
+
+
+class SizedKernel(RBFKernel):
+    """Keeps the largest number of points that it was asked about."""
+
+    largest = 0
+
+    def forward(self, x1: Tensor, x2: Tensor, diag: bool = False, **params) -> Tensor:
+        self.largest = max(self.largest, x1.shape[-2])
+        return super().forward(x1, x2, diag=diag, **params)
+
+
+def test_a_group_needs_no_covariance_of_the_utilities_of_all() -> None:
+    kernel = rater_covar_module(1, stimulus=SizedKernel()).double()
+    items = torch.linspace(0, 1, 5, dtype=DOUBLE).unsqueeze(-1)
+    model = EPPreferenceGP(at_raters(items, RATERS), PAIRS, covar_module=kernel).eval()
+    model.solution()
+    kernel.kernels[0].largest = 0
+    X = torch.rand(40, 1, generator=torch.Generator().manual_seed(0)).double()
+    with torch.no_grad():
+        GroupUtility(model, RATERS).posterior(X)
+    assert kernel.kernels[0].largest == len(X), "each stimulus counts once, not thrice"
+
+
+def test_a_kernel_that_is_no_product_predicts_a_group_by_all_its_members() -> None:
+    """The sum of two kernels, each of which is a product of stimulus and rater."""
+    kernel = (rater_covar_module(1) + rater_covar_module(1)).double()
+    items = torch.linspace(0, 1, 5, dtype=DOUBLE).unsqueeze(-1)
+    model = EPPreferenceGP(at_raters(items, RATERS), PAIRS, covar_module=kernel).eval()
+    posterior = GroupUtility(model, RATERS).posterior(STIMULI)
+    of_all = model.posterior(at_raters(STIMULI, RATERS))
+    average = torch.eye(3, dtype=DOUBLE).repeat_interleave(3, dim=-1) / 3
+    torch.testing.assert_close(posterior.mean, average @ of_all.mean)
+    covariance = average @ of_all.covariance_matrix @ average.T
+    torch.testing.assert_close(posterior.covariance_matrix, covariance)
