@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
 from pandas import DataFrame, Series
@@ -15,6 +16,9 @@ LEVEL = 0.95
 
 NOT_KNOWN = "not known from these answers"
 """The text for a parameter that may have no effect, see `has_effect`."""
+
+NOT_ALONE = "moves with others only"
+"""The text for a parameter of which constraints allow no other value by itself."""
 
 DECIMALS = {"best": 3, "better": 3, "preferred": 3}
 """Decimals of printed probabilities: these are shares of draws, so that few count."""
@@ -74,8 +78,8 @@ def printed_options(options: DataFrame, reference: str) -> DataFrame:
     # What rounding leaves of no difference is none; adding 0 takes the sign of -0 away.
     intervals = table[["difference", "least", "most"]].round(9) + 0.0
     table[f"beside {reference}"] = [
-        "" if low == high else f"{mean:.2g} ({low:.2g} to {high:.2g})"
-        for mean, low, high in intervals.itertuples(index=False)
+        "" if low == high else f"{mean} ({low} to {high})"
+        for mean, low, high in intervals.map(number_text).itertuples(index=False)
     ]
     first = [*designs, f"beside {reference}", "better", "preferred", "best"]
     counts = [c for c in (*_COUNTS, "part") if c in table]
@@ -88,7 +92,7 @@ def printed_effects(effects: DataFrame) -> DataFrame:
 
     Parameters of which it is not known that they have an effect come last. Of every
     parameter it is said how large the difference is at most, and how probably it
-    matters.
+    matters; but of none that cannot move by itself.
     """
     of_parameter = effects.groupby("parameter", sort=False)
     changes = of_parameter["change"]
@@ -105,6 +109,10 @@ def printed_effects(effects: DataFrame) -> DataFrame:
     columns["at most"] = Series({name: largest_step(e) for name, e in of_parameter})
     columns["P(matters)"] = best["matters"].round(2)
     table = DataFrame(columns).assign(span=span)
+    alone = of_parameter.size() > 1
+    table["difference"] = table["difference"].where(alone, NOT_ALONE)
+    numbers = ["at most", "P(matters)"]
+    table[numbers] = table[numbers].where(alone)
     order = ["span", "P(matters)", "at most"]
     table = table.sort_values(order, ascending=False, kind="stable", na_position="last")
     return table.drop(columns="span").rename_axis("effect of")
@@ -113,10 +121,13 @@ def printed_effects(effects: DataFrame) -> DataFrame:
 def has_effect(effect: DataFrame) -> bool:
     """Tells whether a parameter surely has an effect.
 
-    Its band excludes 0 somewhere, or it matters with a probability of `LEVEL` or more.
+    Its band excludes 0 somewhere, or it matters with a probability of `LEVEL` or more,
+    as it is printed. A parameter that cannot move by itself has none.
     """
+    if len(effect) == 1:
+        return False
     excluded = (effect["lower"] > 0) | (effect["upper"] < 0)
-    return bool(excluded.any() or (effect["matters"] >= LEVEL).any())
+    return bool(excluded.any() or (effect["matters"].round(2) >= LEVEL).any())
 
 
 def largest_step(effect: DataFrame) -> float:
@@ -126,12 +137,28 @@ def largest_step(effect: DataFrame) -> float:
 
 def effect_caption(effect: DataFrame) -> str:
     """Says how large the effect of a parameter is at most, and whether it has any."""
+    if len(effect) == 1:
+        return NOT_ALONE
     first = effect.iloc[0]
     texts = [] if has_effect(effect) else [NOT_KNOWN]
-    texts.append(f"at most {largest_step(effect):.2g}")
+    texts.append(f"at most {number_text(largest_step(effect))}")
     if not math.isnan(first["matters"]):
         texts.append(f"P(matters) {first['matters']:.2f}")
     return ", ".join(texts)
+
+
+def number_text(value: float, digits: int = 2) -> str:
+    """Writes a number of so many digits, or all of its whole part, as people do.
+
+    Powers of ten stand in numbers below a millionth alone, and from 10^15 on.
+    """
+    rounded = f"{value:.{digits}g}"
+    if not 1e-6 <= abs(value) < 1e15:
+        return "0" if value == 0 else rounded
+    if abs(value) >= 10 ** (digits - 1):
+        return f"{value:.0f}"
+    # Without zeros behind the last digit, as in `rounded`.
+    return f"{Decimal(rounded):f}"
 
 
 def value_text(value: object) -> object:
@@ -151,8 +178,8 @@ def advice_in_words(
 ) -> str:
     """Says how sure it is that an option is the best, and whether to ask on.
 
-    Where the answers look like guesses, it says that alone: anything else would rest on
-    guesses.
+    Where the answers look like guesses, it says that alone, or of ties that nobody saw
+    a difference: anything else would rest on guesses.
 
     Args:
         values: The summary of a report.
@@ -162,7 +189,8 @@ def advice_in_words(
         all_judged: Whether the space has no other designs.
     """
     if look_like_guesses(values):
-        return (
+        # A coin calls nothing equal.
+        return _tie_sentence(values) or (
             "The answers look like guesses: the probability that a coin gave them all "
             f"is {values['guessed']:.2f}, where before them it was 0.50. Ask about "
             "options that differ more, or whether the person sees a difference."
@@ -272,6 +300,11 @@ def _dissent_sentence(favourites: DataFrame | None, best: str) -> str:
     apart = favourites[favourites["better"] >= LEVEL]
     return " ".join(
         f"{rater} parts from the others: for {rater} {row.favourite} is better than "
-        f"{best}, with a probability of {row.better:.3g}."
+        f"{best}, with a probability of {_chance_text(row.better)}."
         for rater, row in apart.iterrows()
     )
+
+
+def _chance_text(probability: float) -> str:
+    """Writes a probability with three digits; no answers make one certain."""
+    return "more than 0.999" if probability > 0.9995 else f"{probability:.3g}"

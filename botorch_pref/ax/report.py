@@ -21,6 +21,7 @@ from botorch_pref.ax.design_tables import (
 )
 from botorch_pref.ax.findings import (
     advice_in_words,
+    number_text,
     printed_effects,
     printed_options,
     representatives,
@@ -231,7 +232,4 @@ def _cell_text(value: object) -> object:
         return " ".join(value.splitlines()).replace("|", r"\|")
     if not isinstance(value, float):
         return value
-    if math.isnan(value):
-        return ""
-    # Prices and grams in full; three digits of them would be powers of ten.
-    return f"{value:.0f}" if 1e3 <= abs(value) < 1e6 else f"{value:.3g}"
+    return "" if math.isnan(value) else number_text(value, 3)

@@ -13,6 +13,7 @@ import botorch_pref
 from botorch_pref.ax.findings import (
     distinct_options,
     effect_caption,
+    number_text,
     printed_options,
     value_text,
 )
@@ -160,7 +161,7 @@ def _difference_figure(options: DataFrame, reference: str) -> str:
             f'<circle cx="{x(mean):.1f}" cy="{y:.1f}" r="4"/>',
         ]
     for value in (low, 0.0, high):
-        parts.append(_label(x(value), bottom + 16, f"{value:.2g}", "middle"))
+        parts.append(_label(x(value), bottom + 16, number_text(value), "middle"))
     return _svg(width, bottom + 22, parts, f"Differences of utility to {reference}")
 
 
@@ -326,7 +327,7 @@ def _cell(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:.3g}" if math.isfinite(value) else ""
+        return number_text(value, 3) if math.isfinite(value) else ""
     return str(value)
 
 

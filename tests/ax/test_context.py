@@ -11,7 +11,7 @@ from parameters import choice, real, whole
 from showing import averaged_draws
 
 from botorch_pref.ax import PreferenceExperiment
-from botorch_pref.ax.space.context import context_of, in_context
+from botorch_pref.ax.space.context import context_of, context_text, in_context
 from botorch_pref.ax.summary import candidate_points
 from botorch_pref.errors import ExperimentError
 from botorch_pref.web.worker import findings_of, packed_state
@@ -81,6 +81,13 @@ def test_a_report_says_which_context_it_is_of(asked) -> None:
     assert abs(dose.loc[dose["change"].idxmax(), "value"] - 16) < 1
     # What is one design here is in one part, whatever room it was seen in.
     assert report.options["wins"].sum() == 10 * 6
+
+
+def test_a_context_is_written_as_designs_are() -> None:
+    context = {"age": 28.0, "dose": 0.1 + 0.2, "room": "b", "open": True}
+    assert (
+        context_text(context) == "age = 28 and dose = 0.3 and room = b and open = True"
+    )
 
 
 def test_answers_in_one_context_help_in_another(tmp_path) -> None:
@@ -290,7 +297,9 @@ def test_a_context_that_no_design_satisfies_is_refused(tmp_path) -> None:
     for age, cups, size in ((14.0, 1, 2), (12.5, 2, 2), (12.0, 1, 4)):
         context = {"age": age, "cups": cups, "size": size}
         for call in (experiment.ask, experiment.recommend, experiment.report):
-            with pytest.raises(ExperimentError, match=f"No design .* age = {age}"):
+            with pytest.raises(
+                ExperimentError, match=f"No design .* age = {age:g} and"
+            ):
                 call(context=context)
     # One dose is left, and nothing to compare.
     with pytest.raises(ExperimentError, match="no two designs that differ"):

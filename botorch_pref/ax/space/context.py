@@ -88,7 +88,9 @@ def context_of(design: Mapping[str, Any], names: Sequence[str]) -> Context:
 
 def context_text(context: Context) -> str:
     """Writes a context as people know it."""
-    return " and ".join(f"{name} = {value}" for name, value in context.items())
+    texts = (f"{v:.12g}" if isinstance(v, float) else v for v in context.values())
+    pairs = zip(context, texts, strict=True)
+    return " and ".join(f"{name} = {text}" for name, text in pairs)
 
 
 def in_context(

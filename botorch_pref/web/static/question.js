@@ -1492,7 +1492,7 @@ class ReportView {
     const y = (v) => 6 + ((high - v) / (high - low || 1)) * (height - bottom - 12);
     const figure = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", class: "bp-figure" }, draw("title"));
     const best = rows.reduce((a, b) => (b.change > a.change ? b : a));
-    figure.firstChild.textContent = `${parameter}: best at ${this.#number(best.value)}`;
+    figure.firstChild.textContent = `${parameter}: expected best at ${this.#number(best.value)}`;
     figure.append(draw("line", { x1: 0, x2: width, y1: y(0), y2: y(0), class: "bp-grid" }));
     const points = (key) => rows.map((row, i) => `${x(row, i)} ${y(row[key])}`);
     if (isChoice) {

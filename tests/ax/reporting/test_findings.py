@@ -14,6 +14,7 @@ from botorch_pref.ax.findings import (
     advice_in_words,
     distinct_options,
     effect_caption,
+    number_text,
     printed_effects,
     printed_options,
 )
@@ -92,9 +93,56 @@ def test_a_parameter_is_best_somewhere_only_if_its_band_excludes_zero() -> None:
     assert captions["a"] == "at most 2.9, P(matters) 0.90"
     assert captions["b"] == f"{NOT_KNOWN}, at most 8, P(matters) 0.12"
     assert captions["d"] == f"{NOT_KNOWN}, at most 16"
-    # It matters, though at no single value surely by how much.
-    certain = effects.assign(matters=0.95)
-    assert printed_effects(certain).loc["b"].to_list()[:3] == ["y", "x", 3.0]
+    # It matters, though at no single value surely by how much: 0.95 as it is printed.
+    for matters in (0.95, 0.9451):
+        certain = effects.assign(matters=matters)
+        assert printed_effects(certain).loc["b"].to_list()[:3] == ["y", "x", 3.0]
+    doubtful = printed_effects(effects.assign(matters=0.9449))
+    assert doubtful.loc["b", "difference"] == NOT_KNOWN
+
+
+def test_nothing_is_said_of_what_cannot_move_by_itself() -> None:
+    """Of shares that sum to 1 an effect has one row, that of the best design."""
+    effects = DataFrame(
+        {
+            "parameter": [*"abb"],
+            "value": [0.3, 0.1, 0.2],
+            "change": [0.0, 0.0, -1.0],
+            "lower": [0.0, 0.0, -2.0],
+            "upper": [0.0, 0.0, -0.5],
+            "matters": [0.99, 0.97, 0.97],
+        }
+    )
+    table = printed_effects(effects)
+    assert table.index.to_list() == ["b", "a"]
+    assert table.loc["a"].to_list()[:3] == ["", "", "moves with others only"]
+    assert table.loc["a", ["at most", "P(matters)"]].isna().all()
+    assert effect_caption(effects.iloc[:1]) == "moves with others only"
+
+
+@pytest.mark.parametrize(
+    ("value", "two", "three"),
+    [
+        (120.0, "120", "120"),
+        (1234.5, "1234", "1234"),
+        (99.6, "100", "99.6"),
+        (9.96, "10", "9.96"),
+        (-0.000085, "-0.000085", "-0.000085"),
+        (0.5, "0.5", "0.5"),
+        (0.2449, "0.24", "0.245"),
+        (-0.0, "0", "0"),
+        (2.5e9, "2500000000", "2500000000"),
+        (1.24e-7, "1.2e-07", "1.24e-07"),
+    ],
+)
+def test_numbers_are_written_as_people_do(value: float, two: str, three: str) -> None:
+    assert (number_text(value), number_text(value, 3)) == (two, three)
+
+
+def test_captions_have_no_powers_of_ten() -> None:
+    effect = DataFrame({"value": [0, 1], "lower": [-123.0, 0.0], "upper": [0.0, 0.0]})
+    caption = effect_caption(effect.assign(parameter="a", change=0.0, matters=0.5))
+    assert caption == f"{NOT_KNOWN}, at most 123, P(matters) 0.50"
 
 
 def test_it_is_said_which_option_is_the_best_more_probably() -> None:
@@ -155,6 +203,11 @@ def test_guesses_are_called_guesses_where_a_coin_is_probable_and_nothing_else() 
         "0.91, where before them it was 0.50. Ask about options that differ more, or "
         "whether the person sees a difference."
     )
+    # A coin calls nothing equal, and so gave no tie.
+    ties = {**VALUES, "guessed": 0.99, "that say tie": 6}
+    said = advice_in_words(ties, OPTIONS, "1 A")
+    assert said.startswith("Nobody has seen a difference so far"), said
+    assert "coin" not in said
 
 
 @pytest.mark.parametrize(("probability", "stop"), [(0.9, True), (0.91, False)])
@@ -202,6 +255,10 @@ def test_it_is_said_who_parts_from_the_others() -> None:
     advice = advice_in_words(VALUES, OPTIONS, "1 A", favourites)
     assert "bob parts from the others: for bob 1 B is better than 1 A, with a" in advice
     assert "ann" not in advice
+    assert "with a probability of 0.96." in advice
+    sure = favourites.assign(better=[0.5, 1.0])
+    advice = advice_in_words(VALUES, OPTIONS, "1 A", sure)
+    assert "with a probability of more than 0.999." in advice
     unsure = favourites.assign(better=[0.5, 0.94])
     assert "parts" not in advice_in_words(VALUES, OPTIONS, "1 A", unsure)
 
