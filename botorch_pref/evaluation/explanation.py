@@ -13,6 +13,7 @@ from botorch.fit import fit_gpytorch_mll
 from botorch.models.model import Model
 from botorch.utils.transforms import is_ensemble
 from gpytorch import Module
+from gpytorch.kernels import AdditiveKernel, Kernel, ProductKernel, ScaleKernel
 from torch import Generator, Tensor
 from torch.nn import Parameter
 
@@ -28,7 +29,7 @@ from botorch_pref.models import (
 from botorch_pref.models.plausible import member_batches
 from botorch_pref.models.raters import answered_model
 from botorch_pref.models.utility_model import check_one_to_one
-from botorch_pref.numerics.argument_checks import check_probabilities
+from botorch_pref.numerics.argument_checks import check_kind, check_probabilities
 from botorch_pref.posteriors.gaussian import central_interval, mean_at
 
 QUANTILES = (0.05, 0.95)
@@ -304,7 +305,11 @@ def inclusion_probabilities(
         A probability each. It is NaN where no kernel has relevances of the columns or
         another one depends on them, too, and of all inputs at once, for without any
         nothing is left of the kernel.
+
+    Raises:
+        FeedbackError: Another kind of model.
     """
+    check_kind("model", model, AveragedUtility)
     log_ratios: list[list[Tensor]] = [[] for _ in inputs]
     with torch.no_grad():
         for batch in member_batches(model.members):
@@ -330,11 +335,11 @@ def _evidence_without(model: PreferenceGP, columns: Sequence[int]) -> Tensor | N
     It is None where there are no such inputs, or no others, or where the columns count
     without these relevances. In the end the model has the relevances that it had.
     """
-    kernels = [m for m in model.modules() if isinstance(m, RelevanceKernel)]
-    places = [kernel.inputs_of(columns) for kernel in kernels]
+    with_inputs = _relevant_inputs(model.covar_module, columns)
+    kernels, places = [k for k, _ in with_inputs], [inputs for _, inputs in with_inputs]
     before = [kernel.raw_relevance.clone() for kernel in kernels]
-    are_some = [0 < len(p) < b.shape[-1] for p, b in zip(places, before, strict=True)]
-    if not kernels or not all(are_some):
+    are_all = [len(p) == b.shape[-1] for p, b in zip(places, before, strict=True)]
+    if not any(places) or any(are_all):
         return None
     for kernel, inputs in zip(kernels, places, strict=True):
         kernel.raw_relevance[..., inputs] = -torch.inf
@@ -342,6 +347,25 @@ def _evidence_without(model: PreferenceGP, columns: Sequence[int]) -> Tensor | N
     for kernel, relevance in zip(kernels, before, strict=True):
         kernel.raw_relevance.copy_(relevance)
     return evidence
+
+
+def _relevant_inputs(
+    kernel: Kernel, columns: Sequence[int]
+) -> list[tuple[RelevanceKernel, list[int]]]:
+    """Finds the kernels with relevances, and which of their inputs have the columns.
+
+    Columns are counted as the ``kernel`` gets them, before it selects any.
+    """
+    if kernel.active_dims is not None:
+        active = kernel.active_dims.tolist()
+        columns = [place for place, column in enumerate(active) if column in columns]
+    if isinstance(kernel, ScaleKernel):
+        # It selects columns in place of its part.
+        kernel = kernel.base_kernel
+    if isinstance(kernel, RelevanceKernel):
+        return [(kernel, kernel.inputs_of(columns))]
+    parts = kernel.kernels if isinstance(kernel, AdditiveKernel | ProductKernel) else ()
+    return [pair for part in parts for pair in _relevant_inputs(part, columns)]
 
 
 def _depends_on(model: PreferenceGP, columns: Sequence[int]) -> bool:

@@ -23,6 +23,7 @@ BoTorch's features of a stationary kernel are sines and cosines of random phases
 - **Products.** The product of kernels has the sum of their phases, drawn independently,
   :math:`E \cos(\varphi + \psi) = E \cos \varphi \, E \cos \psi` for differences of
   phases that are symmetric.
+- **Sums.** The features of a sum are those of its terms, beside each other.
 - **Agreement.** :math:`k(u, u') = \rho + (1 - \rho) 1[u = u']` has the phase 0 with
   probability :math:`\rho`, and else :math:`\omega u` with a frequency from a band so
   wide that the phases of different numbers are independent: whole numbers exactly,
@@ -59,15 +60,15 @@ from botorch.sampling.pathwise.utils import (
     SineCosineTransform,
 )
 from botorch.utils.transforms import is_ensemble
-from gpytorch.kernels import Kernel, ProductKernel
+from gpytorch.kernels import AdditiveKernel, Kernel, ProductKernel
 from gpytorch.means import Mean
 from torch import Tensor
 from torch.distributions import Gamma
 from torch.nn import ModuleList
 
-from botorch_pref.errors import FeedbackError
+from botorch_pref.errors import BotorchPrefError, FeedbackError
 from botorch_pref.inference.engine import PosteriorTerms
-from botorch_pref.linalg.covariance import dense_covariance, psd_root
+from botorch_pref.linalg.covariance import dense_covariance, join_rows, psd_root
 from botorch_pref.models.kernels import RelevanceKernel
 from botorch_pref.models.preference_gp import PreferenceGP
 from botorch_pref.models.raters import (
@@ -150,6 +151,50 @@ def _product_features(
         for factor in kernel.kernels
     ]
     return ProductFeatureMap(kernel, maps)
+
+
+class SumFeatureMap(FeatureMap):
+    """Features of each term of a sum of kernels: sines of all, then cosines of all."""
+
+    def __init__(self, kernel: AdditiveKernel, maps: Sequence[FeatureMap]) -> None:
+        """Keeps the maps of the terms, in their order, with even numbers of features.
+
+        The kernel is their sum.
+        """
+        super().__init__()
+        self.kernel, self.batch_shape = kernel, kernel.batch_shape
+        self.num_outputs = sum(feature_map.num_outputs for feature_map in maps)
+        self.maps = ModuleList(maps)
+        self.input_transform = _selector(kernel)
+        self.output_transform = ChainedTransform()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Computes the features, whose products have the sum as their expectation.
+
+        Points are ``... x d``, features ``... x num_outputs``.
+        """
+        halves = (feature_map(x).chunk(2, -1) for feature_map in self.maps)
+        sines, cosines = zip(*halves, strict=True)
+        return join_rows([*sines, *cosines])
+
+
+@GenKernelFeatures.register(AdditiveKernel)
+def _sum_features(
+    kernel: AdditiveKernel, *, num_inputs: int, num_outputs: int
+) -> SumFeatureMap:
+    """Makes random features of each term, of which each has an equal part.
+
+    BoTorch calls this for the class of the kernel. A term selects its columns among
+    those that the sum has selected.
+    """
+    columns = kernel.active_dims
+    inner = num_inputs if columns is None else len(columns)
+    phases = torch.arange(num_outputs // 2).tensor_split(len(kernel.kernels))
+    maps = [
+        gen_kernel_features(term, num_inputs=inner, num_outputs=2 * len(part))
+        for term, part in zip(kernel.kernels, phases, strict=True)
+    ]
+    return SumFeatureMap(kernel, maps)
 
 
 @GenKernelFeatures.register(AgreementKernel)
@@ -265,6 +310,8 @@ class _LinearPath(GeneralizedLinearPath):
         return out if self.bias_module is None else out + self.bias_module(x)
 
 
+_CONTAINERS = {"AdditiveKernel", "ProductKernel", "ScaleKernel"}
+
 # Error of the prior covariance about 0.02 output scales; 512 points take milliseconds.
 _NUM_FEATURES = 2048
 
@@ -291,9 +338,18 @@ def _preference_paths(
         # Answers may have a batch that points have not.
         shapes = terms.points.shape[:-2], terms.weights.shape[:-2]
         batch_shape = torch.broadcast_shapes(batch_shape, *shapes)
-    feature_map = gen_kernel_features(
-        covar_module, num_inputs=num_inputs, num_outputs=_NUM_FEATURES
-    )
+    try:
+        feature_map = gen_kernel_features(
+            covar_module, num_inputs=num_inputs, num_outputs=_NUM_FEATURES
+        )
+    except NotImplementedError as error:
+        parts = [k for k in covar_module.modules() if isinstance(k, Kernel)]
+        names = {type(part).__name__ for part in parts} - _CONTAINERS
+        raise BotorchPrefError(
+            "No functions can be drawn under this kernel, for BoTorch has no random "
+            f"features of one of its parts ({', '.join(sorted(names))}). Take another "
+            "one; stopping_advice needs no functions without bounds."
+        ) from error
     feature_weights = torch.randn(
         *sample_shape, *batch_shape, _NUM_FEATURES, dtype=like.dtype
     ).to(like.device)

@@ -20,6 +20,7 @@ from botorch_pref import (
     Comparisons,
     DuelKernel,
     EPPreferenceGP,
+    FeedbackError,
     LaplacePreferenceGP,
     PreferenceMarginalLogLikelihood,
     SkewPreferenceGP,
@@ -395,6 +396,37 @@ def test_nothing_is_said_of_inputs_that_another_kernel_depends_on() -> None:
     assert 0 < second < 1, "no other kernel depends on the second number"
     both = stated(DuelKernel(2) + DuelKernel(2))
     assert all(0 < p < 1 for p in both), "without relevances a number counts nowhere"
+
+
+def test_columns_that_a_kernel_selects_are_counted_as_points_have_them() -> None:
+    X, duels = duels_of_the_first_number(8)
+    columns = torch.cat([X[:, 1:2], torch.zeros_like(X[:, :1]), X[:, :1]], dim=-1)
+
+    def stated(active: list[int], points: Tensor) -> list[float]:
+        kernel = DuelKernel(2)
+        with_hyperparameters(kernel, 0, [0, 1])
+        kernel.active_dims = torch.tensor(active)
+        model = EPPreferenceGP(points, duels, covar_module=kernel).eval()
+        averaged = AveragedUtility(model, [model])
+        return inclusion_probabilities(averaged, [[i] for i in range(points.shape[1])])
+
+    first, second = stated([0, 1], X[:, :2])
+    assert first > second, "the first number decides all answers"
+    later, unused, sooner = stated([2, 0], columns)
+    assert (sooner, later) == pytest.approx((first, second)), "columns have moved"
+    assert math.isnan(unused), "no kernel has the middle column"
+    beside = DuelKernel(1) + DuelKernel(1)
+    beside.kernels[0].active_dims = torch.tensor([0])
+    beside.kernels[1].active_dims = torch.tensor([1])
+    model = EPPreferenceGP(X[:, :2], duels, covar_module=beside).eval()
+    for chance in inclusion_probabilities(AveragedUtility(model, [model]), [[0], [1]]):
+        assert math.isnan(chance), "a kernel without its only input is no kernel"
+
+
+def test_inclusion_is_of_averages_alone() -> None:
+    X, duels = duels_of_the_first_number(4)
+    with pytest.raises(FeedbackError, match=r"model is of the class EPPreferenceGP"):
+        inclusion_probabilities(default_model(X[:, :2], duels), [[0]])  # type: ignore[arg-type]
 
 
 def test_an_input_that_a_kernel_leaves_out_changes_nothing() -> None:

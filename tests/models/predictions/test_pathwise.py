@@ -15,11 +15,17 @@ from botorch.sampling.pathwise import draw_matheron_paths, get_matheron_path_mod
 from botorch.sampling.pathwise.features.maps import FeatureMap
 from botorch.utils.sampling import manual_seed
 from draws import uniform
-from gpytorch.kernels import MaternKernel, RBFKernel, ScaleKernel
+from gpytorch.kernels import (
+    Kernel,
+    LinearKernel,
+    MaternKernel,
+    RBFKernel,
+    ScaleKernel,
+)
 from torch import Tensor
 
 from botorch_pref.acquisition import DuelingThompson
-from botorch_pref.errors import FeedbackError
+from botorch_pref.errors import BotorchPrefError, FeedbackError
 from botorch_pref.feedback import Ratings, Validity
 from botorch_pref.likelihoods import AffineProbitLikelihood, BetaRatingLikelihood
 from botorch_pref.models import (
@@ -104,6 +110,45 @@ def test_matern_kernel_with_a_learned_mean_and_absolute_answers() -> None:
     ).eval()
     model.mean_module.constant.data.fill_(1.5)
     check_moments(model, torch.cat([X[:3], points(3, 2) / 10]))
+
+
+def main_effects() -> Kernel:
+    """Makes two terms with unequal scales, each of a column of its own."""
+    first = ScaleKernel(RBFKernel(active_dims=[0])).double()
+    second = ScaleKernel(MaternKernel(active_dims=[1])).double()
+    first.outputscale, second.outputscale = 2.0, 0.5
+    first.base_kernel.lengthscale, second.base_kernel.lengthscale = 0.5, 0.3
+    return first + second
+
+
+def scaled_sum() -> Kernel:
+    kernel = ScaleKernel(main_effects()).double()
+    kernel.outputscale = 1.5
+    return kernel
+
+
+def sum_times_kernel() -> Kernel:
+    kernel = main_effects() * RBFKernel().double()
+    kernel.kernels[1].lengthscale = 0.8
+    return kernel
+
+
+@pytest.mark.parametrize("build", [main_effects, scaled_sum, sum_times_kernel])
+def test_sums_of_kernels_have_draws(build: Callable[[], Kernel]) -> None:
+    X, new = points(6, 1) / 10, points(4, 3) / 10
+    model = EPPreferenceGP(X, PAIRS, covar_module=build()).eval()
+    posterior = model.posterior(new)
+    # Features of an unequal part of the variance err by twice as much.
+    scale = 2 * float(model.covar_module(new[:1]).to_dense().detach())
+    covariance = covariance_of(posterior)
+    check_sample(samples(model, new), posterior.mean, covariance, scale)
+
+
+def test_a_kernel_without_features_is_named() -> None:
+    kernel = ScaleKernel(LinearKernel() + RBFKernel())
+    model = EPPreferenceGP(points(6, 1) / 10, PAIRS, covar_module=kernel.double())
+    with pytest.raises(BotorchPrefError, match=r"\(LinearKernel, RBFKernel\)"):
+        draw_matheron_paths(model.eval(), torch.Size())
 
 
 def test_without_answers_draws_are_the_priors() -> None:
