@@ -234,6 +234,8 @@ def test_two_circles_of_raters_show() -> None:
 
 
 class Members(EPPreferenceGP):
+    """A batch of models that count as members of one ensemble."""
+
     _is_ensemble = True
 
 

@@ -294,6 +294,8 @@ def test_a_batch_of_models_is_each_of_them() -> None:
 
 
 class Members(EPPreferenceGP):
+    """A batch of models that count as members of one ensemble."""
+
     _is_ensemble = True
 
 

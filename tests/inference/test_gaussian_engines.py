@@ -495,6 +495,8 @@ class Hill:
 
 
 class NoCurvature:
+    """A curvature that answers every pull by a multiple that is no number."""
+
     def __init__(self, number):
         self.number = number
 

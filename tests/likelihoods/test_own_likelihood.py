@@ -57,6 +57,8 @@ class WanderingLikelihood(PreferenceLikelihood[Comparisons]):
 
 
 class Logit(PreferenceLikelihood[Comparisons]):
+    """Duels of the logistic distribution, by their density alone."""
+
     explains = {Comparisons: DensityFactors}  # noqa: RUF012
 
     def forward(self, function_samples: Tensor) -> Bernoulli:
@@ -64,6 +66,8 @@ class Logit(PreferenceLikelihood[Comparisons]):
 
 
 class Affine(PreferenceLikelihood[Validity]):
+    """Validity of the normal distribution, by its density alone."""
+
     explains = {Validity: DensityFactors}  # noqa: RUF012
 
     def forward(self, function_samples: Tensor) -> Bernoulli:
