@@ -24,7 +24,7 @@ from botorch_pref.errors import BotorchPrefError
 from botorch_pref.feedback import Choices, Comparisons, Rankings
 from botorch_pref.linalg.covariance import SemidefiniteLinearOperator, join_rows
 from botorch_pref.models.engines import EPPreferenceGP, LaplacePreferenceGP
-from botorch_pref.models.fully_bayesian import (
+from botorch_pref.models.hyperparameter_density import (
     HyperparameterDensity,
     make_batch,
     models_at_once,

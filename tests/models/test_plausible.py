@@ -27,12 +27,12 @@ from botorch_pref.likelihoods import BetaRatingLikelihood
 from botorch_pref.models import (
     AveragedUtility,
     averaged_utility,
-    fully_bayesian,
     guessing_probability,
+    hyperparameter_density,
     plausible,
     plausible_models,
 )
-from botorch_pref.models.fully_bayesian import HyperparameterDensity
+from botorch_pref.models.hyperparameter_density import HyperparameterDensity
 from botorch_pref.models.raters import answered_model
 from botorch_pref.numerics.mixtures import systematic_sample
 
@@ -231,7 +231,7 @@ def test_batches_predict_what_their_models_do_one_by_one(
 ) -> None:
     monkeypatch.setattr(plausible, "NUM_MODELS", 5)
     # Two models of eight points at once.
-    monkeypatch.setattr(fully_bayesian, "MOST_ENTRIES", 2 * 8**2)
+    monkeypatch.setattr(hyperparameter_density, "MOST_ENTRIES", 2 * 8**2)
     model = MODELS[kind]()
     together, count = averaged_utility(model)
     assert isinstance(together, AveragedUtility), f"no average: {count}"

@@ -24,8 +24,8 @@ from botorch_pref import (
     Validity,
 )
 from botorch_pref.errors import PrecisionError
-from botorch_pref.models import PreferenceGP, fully_bayesian
-from botorch_pref.models.fully_bayesian import HyperparameterDensity
+from botorch_pref.models import PreferenceGP, hyperparameter_density
+from botorch_pref.models.hyperparameter_density import HyperparameterDensity
 
 POINTS = torch.tensor([[0.1], [0.3], [0.5], [0.9]], dtype=torch.float64)
 PAIRS = torch.tensor([[1, 0], [2, 1], [3, 0], [2, 3]])
@@ -268,7 +268,7 @@ def test_a_batch_has_the_densities_and_gradients_of_its_vectors(
     limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     density, free = batch_of_vectors()
-    monkeypatch.setattr(fully_bayesian, "MOST_ENTRIES", limit * 5**2)
+    monkeypatch.setattr(hyperparameter_density, "MOST_ENTRIES", limit * 5**2)
     apart = [density.evaluate(vector) for vector in free]
     expected, slopes = map(torch.stack, zip(*apart, strict=True))
     values, gradients = density.evaluate(free)
