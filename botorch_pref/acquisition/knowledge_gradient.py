@@ -25,7 +25,7 @@ from botorch_pref.acquisition.registration import register_acquisition
 from botorch_pref.acquisition.rules import DuelingJointEUBO
 from botorch_pref.likelihoods import DuelLink
 from botorch_pref.models.answer_likelihoods import item_noise
-from botorch_pref.models.preference_gp import KnownCovariance
+from botorch_pref.models.known_covariance import KnownCovariance
 from botorch_pref.numerics.argument_checks import check_count, checked_arguments
 from botorch_pref.posteriors.gaussian import (
     draw_utilities,

@@ -33,8 +33,9 @@ from botorch_pref.models import (
     EPPreferenceGP,
     LaplacePreferenceGP,
     SkewPreferenceGP,
-    preference_gp,
+    known_covariance,
 )
+from botorch_pref.models.known_covariance import covariance_with
 
 PAIRS = torch.tensor([[2, 0], [2, 1], [3, 1]])
 
@@ -149,7 +150,7 @@ def test_covariances_with_directions_are_those_of_the_joint_posterior() -> None:
     copied = EPPreferenceGP(torch.cat([observed, observed[:1]]), PAIRS)
     directions = torch.rand(4, 3, generator=Generator().manual_seed(5)).double()
     for model in (bent, copied, LaplacePreferenceGP(observed, PAIRS)):
-        alone, covariances = model.covariance_with(observed, directions)(X)
+        alone, covariances = covariance_with(model, observed, directions)(X)
         all_points = torch.cat([X, observed.expand(5, -1, -1)], dim=-2)
         mean, covariance = moments(model, all_points)
         expected = (
@@ -177,7 +178,7 @@ def test_a_believer_meets_the_observed_points_once(
         met.append(observed)
         return real(kernel, x, observed)
 
-    for module in (preference_gp, engine):
+    for module in (known_covariance, engine):
         monkeypatch.setattr(module, "cross_covariance", counted)
     believed.posterior(X)
     assert len(met) == 1
