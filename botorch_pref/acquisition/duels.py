@@ -31,8 +31,9 @@ from botorch_pref.errors import FeedbackError, UnsupportedFeedbackError
 from botorch_pref.likelihoods import DuelLink, ProbitLink
 from botorch_pref.linalg.covariance import join_rows
 from botorch_pref.models.answer_likelihoods import model_link
+from botorch_pref.models.derived_model import DerivedModel
 from botorch_pref.models.predictions import awaiting_answers
-from botorch_pref.models.utility_model import DerivedModel, check_one_to_one
+from botorch_pref.models.utility_model import check_one_to_one
 from botorch_pref.numerics.argument_checks import (
     check_finite,
     check_points,

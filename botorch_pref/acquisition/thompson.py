@@ -20,8 +20,8 @@ from botorch_pref.acquisition.duels import (
 )
 from botorch_pref.acquisition.registration import register_acquisition
 from botorch_pref.acquisition.rules import DuelingEUBO, DuelingUCB
+from botorch_pref.models.derived_model import DerivedModel
 from botorch_pref.models.known_covariance import KnownCovariance
-from botorch_pref.models.utility_model import DerivedModel
 from botorch_pref.numerics.argument_checks import (
     check_finite,
     check_points,

@@ -60,7 +60,7 @@ from botorch_pref.asking.request import INITIAL, Goal, QuestionKind, Request
 from botorch_pref.errors import FeedbackError
 from botorch_pref.models import PreferenceGP
 from botorch_pref.models.answer_likelihoods import check_unbatched
-from botorch_pref.models.utility_model import DerivedModel
+from botorch_pref.models.derived_model import DerivedModel
 from botorch_pref.numerics.argument_checks import (
     check_count,
     check_kind,

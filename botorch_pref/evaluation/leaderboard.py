@@ -19,8 +19,8 @@ from botorch_pref.models.answer_likelihoods import (
     duel_share,
     knows_duels,
 )
+from botorch_pref.models.derived_model import DerivedModel
 from botorch_pref.models.raters import GroupUtility
-from botorch_pref.models.utility_model import DerivedModel
 from botorch_pref.numerics.argument_checks import check_count
 from botorch_pref.posteriors.gaussian import (
     central_interval,

@@ -27,12 +27,12 @@ from botorch_pref.models import (
 )
 from botorch_pref.models.answer_likelihoods import check_unbatched, model_link
 from botorch_pref.models.crowd_noises import crowd_noise_curvature
+from botorch_pref.models.rater_groups import at_raters
 from botorch_pref.models.raters import (
     agreement_kernel,
     noise_curvature,
     reliability_kernel,
 )
-from botorch_pref.models.utility_model import at_raters
 from botorch_pref.numerics.argument_checks import check_count
 
 if TYPE_CHECKING:

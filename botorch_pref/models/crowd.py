@@ -51,8 +51,8 @@ from botorch_pref.models.answer_likelihoods import LikelihoodArgument
 from botorch_pref.models.crowd_kernels import CrowdKernel, same_raters
 from botorch_pref.models.engines import EPPreferenceGP
 from botorch_pref.models.kernels import default_covar_module
+from botorch_pref.models.rater_groups import at_raters
 from botorch_pref.models.training_data import TrainingSet
-from botorch_pref.models.utility_model import at_raters
 from botorch_pref.numerics.argument_checks import check_points, checked_arguments
 from botorch_pref.posteriors.gaussian import Moments
 

@@ -71,13 +71,13 @@ from botorch_pref.inference.engine import PosteriorTerms
 from botorch_pref.linalg.covariance import dense_covariance, join_rows, psd_root
 from botorch_pref.models.kernels import RelevanceKernel
 from botorch_pref.models.preference_gp import PreferenceGP
+from botorch_pref.models.rater_groups import at_raters
 from botorch_pref.models.raters import (
     AgreementKernel,
     GroupUtility,
     ReliabilityKernel,
 )
 from botorch_pref.models.regression import PlackettLuceRegression
-from botorch_pref.models.utility_model import at_raters
 
 # Whole, so that differences of whole numbers turn the phase by whole periods.
 _BAND_PERIODS = 2**20

@@ -23,6 +23,7 @@ from torch.nn import Module, ModuleList
 from botorch_pref.errors import BotorchPrefError
 from botorch_pref.feedback import Choices, Comparisons, Rankings
 from botorch_pref.linalg.covariance import SemidefiniteLinearOperator, join_rows
+from botorch_pref.models.derived_model import DerivedModel
 from botorch_pref.models.engines import EPPreferenceGP, LaplacePreferenceGP
 from botorch_pref.models.hyperparameter_density import (
     HyperparameterDensity,
@@ -32,7 +33,6 @@ from botorch_pref.models.hyperparameter_density import (
 )
 from botorch_pref.models.preference_gp import PreferenceGP
 from botorch_pref.models.raters import GroupUtility, answered_model
-from botorch_pref.models.utility_model import DerivedModel
 from botorch_pref.numerics.argument_checks import (
     check_count,
     check_kind,

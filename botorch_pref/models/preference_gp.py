@@ -53,15 +53,11 @@ from botorch_pref.models.answer_likelihoods import (
     answer_likelihoods,
     check_engine,
 )
+from botorch_pref.models.duel_pairs import duel_pairs
 from botorch_pref.models.fitting import check_trainable, equal, fit
-from botorch_pref.models.rater_groups import RaterProduct, predict_group
+from botorch_pref.models.rater_groups import RaterProduct, at_raters, predict_group
 from botorch_pref.models.training_data import TrainingSet, collect_feedback
-from botorch_pref.models.utility_model import (
-    UtilityModel,
-    at_raters,
-    check_answered,
-    duel_pairs,
-)
+from botorch_pref.models.utility_model import UtilityModel, check_answered
 from botorch_pref.numerics.argument_checks import (
     check_finite,
     check_points,

@@ -1,4 +1,4 @@
-"""Moments of the utility of a group of raters, without those of each rater."""
+"""Points of a group of raters, and moments of its utility without those of each."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from collections.abc import Callable, Sequence
 from functools import partial, reduce
 from typing import NamedTuple, Self
 
+import torch
 from gpytorch.kernels import Kernel, ProductKernel
 from gpytorch.means import Mean
 from torch import Tensor
 from torch.nn.functional import pad
 
+from botorch_pref.errors import FeedbackError
 from botorch_pref.inference.engine import PosteriorTerms, conditioned, cross_covariance
 from botorch_pref.linalg.covariance import dense_covariance
-from botorch_pref.models.utility_model import at_raters
 from botorch_pref.posteriors.gaussian import Moments
 
 
@@ -100,3 +101,26 @@ def _product(
 ) -> Tensor:
     """Multiplies covariances under all factors, element by element."""
     return reduce(Tensor.mul, (covariance(factor, x) for factor in factors))
+
+
+def at_raters(X: Tensor, raters: Tensor) -> Tensor:
+    """Repeats every stimulus for each rater, ``batch_shape x (q R) x (d + r)``.
+
+    All raters of the first stimulus come first, and so on: callers split the ``q R``
+    into ``q x R``. The raters' columns stand behind the stimulus.
+    """
+    columns = rater_columns(raters).to(X)
+    shape = (*X.shape[:-1], len(columns))
+    stimuli = X.unsqueeze(-2).expand(*shape, X.shape[-1])
+    points = torch.cat([stimuli, columns.expand(*shape, columns.shape[-1])], dim=-1)
+    return points.flatten(-3, -2)
+
+
+def rater_columns(raters: Tensor) -> Tensor:
+    """Returns the columns of each rater, ``R x r``; numbers, ``R``, are one column."""
+    if not isinstance(raters, Tensor):
+        raise FeedbackError(
+            f"raters is a {type(raters).__name__}; give a tensor, such as "
+            "torch.arange(3), and their names, where they are taken, as names=."
+        )
+    return raters.unsqueeze(-1) if raters.dim() == 1 else raters

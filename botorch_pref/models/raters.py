@@ -26,15 +26,12 @@ from botorch_pref.likelihoods.protocol import (
 )
 from botorch_pref.linalg.covariance import join_rows
 from botorch_pref.linalg.sparse_design import take_places
+from botorch_pref.models.derived_model import DerivedModel
+from botorch_pref.models.duel_pairs import duel_pairs
 from botorch_pref.models.kernels import CovariateWeights, default_covar_module
 from botorch_pref.models.preference_gp import PreferenceGP
-from botorch_pref.models.utility_model import (
-    DerivedModel,
-    at_raters,
-    check_one_to_one,
-    duel_pairs,
-    rater_columns,
-)
+from botorch_pref.models.rater_groups import at_raters, rater_columns
+from botorch_pref.models.utility_model import check_one_to_one
 from botorch_pref.numerics.argument_checks import (
     check_kind,
     check_point_pairs,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from copy import deepcopy
-from typing import Any, NamedTuple, Self, TypeVar, cast
+from typing import Any, Self, TypeVar, cast
 
 import torch
 from botorch.acquisition.objective import PosteriorTransform
@@ -15,10 +15,8 @@ from botorch.models.transforms.input import ChainedInputTransform, InputTransfor
 from botorch.models.utils.assorted import fantasize as fantasize_flag
 from botorch.posteriors.posterior import Posterior
 from botorch.sampling.base import MCSampler
-from botorch.sampling.pairwise_samplers import PairwiseMCSampler
 from botorch.utils.containers import BotorchContainer
 from botorch.utils.datasets import SupervisedDataset
-from botorch.utils.transforms import is_ensemble
 from torch import Tensor
 from torch.nn import Module
 
@@ -26,6 +24,7 @@ from botorch_pref.errors import FeedbackError, UnsupportedFeedbackError
 from botorch_pref.feedback import Comparisons, Feedback
 from botorch_pref.inference.engine import SolutionCache
 from botorch_pref.linalg.covariance import join_rows
+from botorch_pref.models.duel_pairs import fantasy_duels
 from botorch_pref.models.training_data import (
     DistinctPoints,
     TrainingSet,
@@ -42,8 +41,6 @@ from botorch_pref.numerics.argument_checks import (
 from botorch_pref.posteriors import Moments, contrast
 from botorch_pref.posteriors.gaussian import (
     check_output_indices,
-    duels_between,
-    resolved_variance,
     transformed_posterior,
     with_observation_noise,
 )
@@ -99,87 +96,6 @@ def check_answered(points: Tensor, transformed: Tensor) -> Tensor:
             "transform_on_train=False."
         )
     return transformed
-
-
-class DuelPairs(NamedTuple):
-    """Pairs of points in the order of their coordinates, ``q x batch_shape x 2 x d``.
-
-    So results are the same to the last digit whichever of the two is asked about. Each
-    pair is a batch element of its own. ``sign`` is -1 where the two were given the
-    other way round, ``equal`` says where they are the same, both ``q x batch_shape``.
-    """
-
-    points: Tensor
-    sign: Tensor
-    equal: Tensor
-
-    def differences(
-        self, moments: Moments, prior_variance: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Computes means and variances of first less second utilities, in asked order.
-
-        The moments and prior variances are those at the points; their batch may end in
-        more dimensions than that of the pairs. Means, ``num_components x q x
-        batch_shape``, are zero for equal points, with the gradient of a difference;
-        variances, ``q x batch_shape``, are above what rounding hides.
-        """
-        of_pairs = contrast(moments, 1)
-        means, variance = of_pairs.means.squeeze(-1), of_pairs.covariance[..., 0, 0]
-        room = [1] * (variance.dim() - self.sign.dim())
-        sign, equal = (t.reshape(*t.shape, *room) for t in (self.sign, self.equal))
-        # A matrix product may sum equal rows in different orders. Their means then
-        # differ by a rounding, which is as large as the variance that is left.
-        means = torch.where(equal, means - means.detach(), means * sign)
-        return means, resolved_variance(variance, prior_variance.sum(-1))
-
-
-def duel_pairs(X1: Tensor, X2: Tensor, model: UtilityModel) -> DuelPairs:
-    """Orders the two points of each duel, the same whichever of them comes first.
-
-    P(a beats b) and P(b beats a) are then one computation, and sum to one. The first is
-    the point with the smaller value in the first coordinate in which both differ. The
-    points become ``q x batch_shape x 2 x d``. The batch gets ones in front, up to as
-    many dimensions as the model's without its ensemble's members: else the model would
-    take ``q`` for a dimension of its batch.
-    """
-    num_batch_dims = model._num_batch_dims - is_ensemble(model)
-    X1, X2 = torch.broadcast_tensors(X1, X2)
-    gap = (X1 - X2).detach()
-    decides = (gap != 0).to(torch.uint8).argmax(-1, keepdim=True)
-    swapped = gap.gather(-1, decides) > 0
-    points = torch.stack(
-        [torch.where(swapped, X2, X1), torch.where(swapped, X1, X2)], dim=-2
-    )
-    sign = 1 - 2 * swapped.squeeze(-1).to(gap)
-    equal = (gap == 0).all(-1)
-    room = (1,) * (num_batch_dims + 3 - points.dim())
-    points = points.reshape(room + points.shape).movedim(-3, 0)
-    sign, equal = (t.reshape(room + t.shape).movedim(-1, 0) for t in (sign, equal))
-    return DuelPairs(points, sign, equal)
-
-
-def _fantasy_duels(sampler: MCSampler, posterior: Posterior) -> Tensor:
-    """Draws answers to the duels of q points, from a posterior with the answers' noise.
-
-    With two points answers have the probability that the model gives them, exactly so
-    under a probit likelihood without ties. The duels of more points share one draw of
-    each utility but count as independent, as in BoTorch's ``PairwiseGP``. Returned are
-    ``sample_shape x batch_shape x m x 2`` long, winner first.
-    """
-    if not isinstance(sampler, PairwiseMCSampler):
-        # Of utilities, or of integers, which are pairs already.
-        drawn = sampler(posterior)
-        return duels_between(drawn) if drawn.is_floating_point() else drawn
-    # Of BoTorch's the utilities only: its pairs (0.18.1) have the loser first, where
-    # models expect the winner, and cost NumPy its global state.
-    utilities: Any = super(PairwiseMCSampler, sampler)
-    duels = duels_between(utilities.forward(posterior))
-    count = cast("int | None", sampler.max_num_comparisons)
-    if count is None:
-        return duels
-    generator = torch.Generator().manual_seed(sampler.seed)
-    order = torch.randperm(duels.shape[-2], generator=generator).to(duels.device)
-    return duels[..., order[:count], :]
 
 
 class UtilityModel(Model, FantasizeMixin):
@@ -343,7 +259,7 @@ class UtilityModel(Model, FantasizeMixin):
         noise: Any = True if observation_noise is None else observation_noise
         with fantasize_flag():
             posterior = self.posterior(X, observation_noise=noise)
-        duels = _fantasy_duels(sampler, posterior)
+        duels = fantasy_duels(sampler, posterior)
         return self.condition_on_observations(X, duels, **kwargs)
 
     @property
@@ -635,92 +551,3 @@ class UtilityModel(Model, FantasizeMixin):
         if self._has_transformed_inputs:
             self._has_transformed_inputs = False
             self.set_train_data(self._original_train_inputs)
-
-
-def at_raters(X: Tensor, raters: Tensor) -> Tensor:
-    """Repeats every stimulus for each rater, ``batch_shape x (q R) x (d + r)``.
-
-    All raters of the first stimulus come first, and so on: callers split the ``q R``
-    into ``q x R``. The raters' columns stand behind the stimulus.
-    """
-    columns = rater_columns(raters).to(X)
-    shape = (*X.shape[:-1], len(columns))
-    stimuli = X.unsqueeze(-2).expand(*shape, X.shape[-1])
-    points = torch.cat([stimuli, columns.expand(*shape, columns.shape[-1])], dim=-1)
-    return points.flatten(-3, -2)
-
-
-def rater_columns(raters: Tensor) -> Tensor:
-    """Returns the columns of each rater, ``R x r``; numbers, ``R``, are one column."""
-    if not isinstance(raters, Tensor):
-        raise FeedbackError(
-            f"raters is a {type(raters).__name__}; give a tensor, such as "
-            "torch.arange(3), and their names, where they are taken, as names=."
-        )
-    return raters.unsqueeze(-1) if raters.dim() == 1 else raters
-
-
-class DerivedModel(Model):
-    """A utility that another model implies: it is predicted, and gives no answers."""
-
-    @property
-    @abstractmethod
-    def _source(self) -> Model:
-        """The other model."""
-
-    @abstractmethod
-    def moments(self, X: Tensor) -> Moments:
-        """Computes moments of utilities at untransformed ``X``, ``... x q x d``."""
-
-    @abstractmethod
-    def make_posterior(self, moments: Moments) -> Posterior:
-        """Makes a posterior of moments of utilities or their linear combinations."""
-
-    def of_own_points(self, marks: Tensor) -> Tensor:
-        """Translates booleans of the other model's points to those of this model's.
-
-        For instance which points somebody was shown, ``batch_shape x n``. Both models
-        have the same points, unless a subclass says how they differ.
-        """
-        return marks
-
-    @property
-    def likelihood(self) -> Any:
-        """Likelihood of the other model."""
-        return self._source.likelihood
-
-    @property
-    def num_outputs(self) -> int:
-        """One, the utility."""
-        return 1
-
-    @property
-    def batch_shape(self) -> torch.Size:
-        """Batch shape of the other model."""
-        return self._source.batch_shape
-
-    @property
-    def _is_ensemble(self) -> bool:  # type: ignore[override]
-        """Whether the other model is one, as BoTorch's ``is_ensemble`` asks."""
-        return is_ensemble(self._source)
-
-    def posterior(
-        self,
-        X: Tensor,
-        output_indices: list[int] | None = None,
-        observation_noise: bool | Tensor = False,
-        posterior_transform: PosteriorTransform | None = None,
-    ) -> Posterior:
-        """Computes the joint posterior of utilities, see `UtilityModel.posterior`.
-
-        ``observation_noise`` is an error: there are no answers that it could be in.
-        """
-        check_output_indices(output_indices)
-        if observation_noise is not False:
-            raise UnsupportedError(
-                f"observation_noise={observation_noise}: a {type(self).__name__} gives "
-                "no answers."
-            )
-        return transformed_posterior(
-            self.make_posterior, self.moments(X), posterior_transform, X
-        )

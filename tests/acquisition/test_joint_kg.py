@@ -28,7 +28,7 @@ from botorch_pref.models import (
     PreferenceGP,
     SkewPreferenceGP,
 )
-from botorch_pref.models.utility_model import DerivedModel
+from botorch_pref.models.derived_model import DerivedModel
 from botorch_pref.numerics.mixtures import expected_positive_part
 from botorch_pref.posteriors.gaussian import Moments, WeightedMoments
 

@@ -34,7 +34,7 @@ from botorch_pref.evaluation.rater_consistency import (
     rater_consistency,
 )
 from botorch_pref.models import PreferenceGP, ReliabilityKernel, rater_covar_module
-from botorch_pref.models.utility_model import at_raters
+from botorch_pref.models.rater_groups import at_raters
 
 DOUBLE = torch.float64
 ITEMS, RATERS, ANSWERS = 8, 5, 25

@@ -24,7 +24,7 @@ from botorch_pref import (
 from botorch_pref.acquisition import HallucinatedModel, champion
 from botorch_pref.acquisition.duels import shown_points
 from botorch_pref.models import GroupUtility, PreferenceGP, rater_covar_module
-from botorch_pref.models.utility_model import at_raters
+from botorch_pref.models.rater_groups import at_raters
 
 DOUBLE = torch.float64
 ENGINES = [LaplacePreferenceGP, EPPreferenceGP, SkewPreferenceGP]
