@@ -42,7 +42,19 @@ from botorch_pref.numerics.argument_checks import (
 from botorch_pref.numerics.mixtures import systematic_sample
 from botorch_pref.posteriors.gaussian import Moments, contrast
 
-NUM_MODELS = 32
+NUM_MODELS, MOST_ANSWERS = 32, 300
+"""Models in an average; answers above which hyper-parameters are settled, and there is
+no average over them."""
+
+GUESSED = 0.9
+"""The probability of guesses above which a person's answers are taken for these. Below
+it models of a coin among the others would make statements about people too narrow: half
+of those who answered thirty chosen duels have about a half."""
+
+_LOG_NOISE = 8.0
+"""Logarithm of the noise of one who guesses: beside an output scale of ten her answers
+are those of a coin."""
+
 _PROPOSALS = 3
 """Draws of the Gaussian for each model."""
 
@@ -64,7 +76,7 @@ class PlausibleModels(Module, Sequence[Any]):
     together.
 
     Args:
-        model: Without batches. It stays as it is. Of a `GroupUtility`, so are they.
+        model: Without batches. It stays as it is. Of a `GroupUtility` so are they all.
         samples: ``S`` of each parameter that differs, by its name in the
             `answered_model`.
     """
@@ -110,226 +122,6 @@ class PlausibleModels(Module, Sequence[Any]):
             for name in self._names:
                 answered.get_parameter(name).copy_(self._values(name)[place])
         return member
-
-
-def plausible_models(
-    model: PreferenceGP | GroupUtility, count: int = NUM_MODELS, seed: int = 0
-) -> PlausibleModels:
-    r"""Draws models from the posterior of the hyper-parameters of a fitted one.
-
-    Around the fitted free vector :math:`\hat u` (see :class:`.HyperparameterDensity`)
-    the posterior :math:`p(u \mid D)` is approximated by a Gaussian :math:`q`, whose
-    precision is minus the Hessian of the log posterior. Draws :math:`u_i` of :math:`q`,
-    three for each model, are chosen again with the probabilities
-
-    .. math:: w_i \propto p(u_i \mid D) / q(u_i)
-
-    (sampling-importance resampling, Rubin 1988), so that the models count alike. It
-    takes a gradient of the evidence for each hyper-parameter, and an evidence for each
-    draw. Where the `guessing_probability` is above 0.9, it is also the share of the
-    models that are of a person who guesses.
-
-    Args:
-        model: Fitted, without batches; the utility of a group is one in each of them.
-            It stays as it is, and so do in each of them the parameters that have no
-            prior.
-        count: How many models.
-        seed: Of the draws; the global random state stays as it is.
-
-    Returns:
-        A sequence of models in evaluation mode, the same one perhaps more than once.
-
-    Raises:
-        BotorchPrefError: A count below 1, a negative seed, another kind of model, or
-            what `HyperparameterDensity` says.
-    """
-    return _plausible(model, count, seed).models
-
-
-def guessing_probability(model: PreferenceGP | GroupUtility, seed: int = 0) -> float:
-    r"""Computes the probability that all answers are guesses, if 1/2 before them.
-
-    Beside the evidence of a coin, that of the person's prior is the mean of
-
-    .. math:: p(D, u_i) / q(u_i)
-
-    over the draws of `plausible_models`. Answers that random utilities explain worse
-    than a coin make it large, and answers of a person with a taste make it small. It
-    says nothing of ties: people who guess are expected to call none.
-
-    Args:
-        model: Fitted, without batches. It stays as it is.
-        seed: Of the draws.
-
-    Returns:
-        The probability; 0 where other answers than duels, choices and rankings are
-        among them, or where neither their noise nor the output scale has a log-normal
-        prior.
-
-    Raises:
-        BotorchPrefError: A negative seed, another kind of model, or what
-            `HyperparameterDensity` says.
-    """
-    return _plausible(model, NUM_MODELS, seed).guesses
-
-
-class _Plausible(NamedTuple):
-    """Models that count alike, and the probability that all answers are guesses."""
-
-    models: PlausibleModels
-    guesses: float
-
-
-GUESSING, GUESSED = 0.5, 0.9
-"""The probability that a person guesses before any answer, and that above which her
-answers are taken for guesses. Below it models of a coin among the others would make
-statements about people too narrow: half of those who answered thirty chosen duels have
-about a half."""
-
-_LOG_NOISE = 8.0
-"""Logarithm of the noise of one who guesses: beside an output scale of ten her answers
-are those of a coin."""
-
-
-def guessing_model(model: PreferenceGP) -> PreferenceGP | None:
-    """Copies a model for a person who guesses all duels, choices and rankings.
-
-    Under it answers are coin tosses: the evidence of the copy, which is in evaluation
-    mode, is that of a coin. The noise of duels is :math:`e^8`, or where it has no
-    log-normal prior, the output scale of the utilities is :math:`e^{-8}`. None where
-    the model has other kinds of answers, or neither the noise nor the output scale has
-    such a prior.
-    """
-    kinds = {type(block) for block in model.feedback}
-    if not kinds or not kinds <= {Comparisons, Choices, Rankings}:
-        return None
-    guesser: Any = deepcopy(model)
-    likelihood, kernel = guesser.likelihood_of(Comparisons), guesser.covar_module
-    if isinstance(getattr(likelihood, "noise_prior", None), LogNormalPrior):
-        noise = likelihood.noise.detach()
-        threshold = getattr(likelihood, "tie_threshold", None)
-        likelihood.noise = math.exp(_LOG_NOISE)
-        if threshold is not None and bool((threshold > 0).any()):
-            # Who guesses calls options equal as often as a person who does not.
-            ratio = (likelihood.noise.detach() / noise).sqrt()
-            likelihood.tie_threshold = threshold.detach() * ratio
-    elif isinstance(getattr(kernel, "outputscale_prior", None), LogNormalPrior):
-        kernel.outputscale = math.exp(-_LOG_NOISE)
-    else:
-        return None
-    return cast("PreferenceGP", guesser.eval())
-
-
-@torch.inference_mode(False)
-@torch.enable_grad()
-def _plausible(model: PreferenceGP | GroupUtility, count: int, seed: int) -> _Plausible:
-    """Draws models as plausible as a fitted one, and says how probable guesses are.
-
-    See `plausible_models` and `guessing_probability`, which return a part each. Above
-    `GUESSED` that probability is also the share of models of a coin among the drawn.
-    """
-    source = answered_model(model)
-    check_kind("model", source, PreferenceGP)
-    check_count("count", count, at_least=1)
-    check_count("seed", seed, at_least=0)
-    # A copy, for its parameters are fixed here and exchanged for draws later.
-    learned = deepcopy(source).train()
-    # These are not averaged over, for there is no density of them.
-    for name in parameters_without_prior(learned):
-        learned.get_parameter(name).requires_grad_(False)
-    density = HyperparameterDensity(learned)
-    generator = torch.Generator().manual_seed(seed)
-    vectors, log_weights = _draws(density, _PROPOSALS * count, generator)
-    guesser = guessing_model(source)
-    guesses = 0.0 if guesser is None else _guesses(guesser, log_weights)
-    share = guesses if guesses > GUESSED else 0.0
-    weights = (1 - share) * log_weights.softmax(0)
-    # The guesser stands behind the draws.
-    weights = torch.cat([weights, weights.new_tensor([share])])
-    offset = torch.rand((), generator=generator, dtype=torch.float64)
-    chosen = systematic_sample(weights.cpu(), count, offset).to(vectors.device)
-    guesses_all = chosen == len(vectors)
-    samples = density.parameters_of(vectors[chosen.clamp_max(len(vectors) - 1)])
-    if guesser is not None and bool(guesses_all.any()):
-        samples = _with_guesser(source, guesser, samples, guesses_all)
-    return _Plausible(PlausibleModels(model, samples), guesses)
-
-
-def _guesses(guesser: PreferenceGP, log_weights: Tensor) -> float:
-    """Computes the probability of the model of one who guesses, beside its source.
-
-    The evidence of the source, averaged over its hyper-parameters, is the mean of the
-    weights of their draws.
-    """
-    log_evidence = log_weights.logsumexp(0) - math.log(len(log_weights))
-    before = math.log(GUESSING / (1 - GUESSING))
-    with torch.no_grad():
-        log_odds = before + guesser.log_evidence() - log_evidence
-    return float(log_odds.sigmoid())
-
-
-def _with_guesser(
-    model: PreferenceGP,
-    guesser: PreferenceGP,
-    samples: Mapping[str, Tensor],
-    guesses_all: Tensor,
-) -> dict[str, Tensor]:
-    """Puts the parameters of a guesser in place of some of ``S`` samples.
-
-    Args:
-        model: Of which the guesser is a copy.
-        guesser: See `guessing_model`.
-        samples: ``S`` of each parameter that is drawn, by its name.
-        guesses_all: Which of the ``S`` are the guesser.
-    """
-    result = {}
-    for (name, value), of_guesser in zip(
-        model.named_parameters(), guesser.parameters(), strict=True
-    ):
-        if name in samples or not torch.equal(value, of_guesser):
-            drawn = samples.get(name, value.expand(len(guesses_all), *value.shape))
-            is_guesser = guesses_all.reshape(-1, *[1] * value.dim())
-            result[name] = torch.where(is_guesser, of_guesser, drawn).detach()
-    return result
-
-
-def _draws(
-    density: HyperparameterDensity, number: int, generator: Generator
-) -> tuple[Tensor, Tensor]:
-    """Draws free vectors of hyper-parameters, ``number x p``, and their log weights.
-
-    They come from the Gaussian ``q`` around the largest density of free vectors ``u``,
-    one Newton step from the fitted one; a weight is ``log p(D, u) - log q(u)`` with the
-    evidence and priors ``p`` of the answers ``D``.
-    """
-    start = density.start.detach()
-    gradient, hessian = _derivatives(density, start)
-    curvature, directions = torch.linalg.eigh(-hessian)
-    deviations = curvature.clamp_min(_FLATTEST).rsqrt()
-    # The fitted values have the largest density of themselves, not of their logarithms.
-    centre = start + directions @ (deviations.square() * (directions.mT @ gradient))
-    shape = number, len(start)
-    z = torch.randn(shape, generator=generator, dtype=torch.float64).to(start)
-    vectors = centre + (z * deviations) @ directions.mT
-    heights = density.values(vectors)
-    # Minus log q(u) is half the square of z and this.
-    volume = deviations.log().sum() + 0.5 * len(start) * math.log(2 * math.pi)
-    return vectors, heights + 0.5 * z.square().sum(-1) + volume
-
-
-def _derivatives(
-    density: HyperparameterDensity, vector: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Computes the gradient of a log density and its Hessian, by differences.
-
-    They are ``p`` and ``p x p``; differences are of exact gradients, to one side.
-    """
-    steps = _STEP * torch.eye(len(vector)).to(vector)
-    gradient, *gradients = density.evaluate(
-        torch.cat([vector.unsqueeze(0), vector + steps])
-    )[1]
-    hessian = (torch.stack(gradients) - gradient) / _STEP
-    return gradient, 0.5 * (hessian + hessian.mT)
 
 
 class AveragedUtility(DerivedModel):
@@ -390,7 +182,7 @@ class AveragedUtility(DerivedModel):
 
     @property
     def datapoints(self) -> Tensor:
-        """The distinct points of the fitted model."""
+        """The points of the fitted model."""
         points: Tensor = self.model.datapoints
         return points
 
@@ -474,10 +266,6 @@ def utility_unit(model: Any) -> Tensor:
     return variance.detach().sqrt()
 
 
-MOST_ANSWERS = 300
-"""The number of answers above which hyper-parameters are settled, not averaged over."""
-
-
 def averaged_utility(model: Model) -> tuple[Model, int | str]:
     """Averages a model's utility over hyper-parameters that explain the answers.
 
@@ -502,3 +290,210 @@ def averaged_utility(model: Model) -> tuple[Model, int | str]:
         return model, f"1: {error}"
     members = plausible.models
     return AveragedUtility(model, members, plausible.guesses), len(members)
+
+
+def plausible_models(
+    model: PreferenceGP | GroupUtility, count: int = NUM_MODELS, seed: int = 0
+) -> PlausibleModels:
+    r"""Draws models from the posterior of the hyper-parameters of a fitted one.
+
+    Around the fitted free vector :math:`\hat u` (see :class:`.HyperparameterDensity`)
+    the posterior :math:`p(u \mid D)` is approximated by a Gaussian :math:`q`, whose
+    precision is minus the Hessian of the log posterior. Draws :math:`u_i` of :math:`q`,
+    three for each model, are chosen again with the probabilities
+
+    .. math:: w_i \propto p(u_i \mid D) / q(u_i)
+
+    (sampling-importance resampling, Rubin 1988), so that the models count alike. It
+    takes a gradient of the evidence for each hyper-parameter, and an evidence for each
+    draw. Where the `guessing_probability` is above 0.9, it is also the share of the
+    models that are of a person who guesses.
+
+    Args:
+        model: Fitted, without batches; the utility of a group is one in each of them.
+            It stays as it is, and so do in each of them the parameters that have no
+            prior.
+        count: How many models.
+        seed: Of the draws; the global random state stays as it is.
+
+    Returns:
+        A sequence of models in evaluation mode, the same one perhaps more than once.
+
+    Raises:
+        BotorchPrefError: A count below 1, a negative seed, another kind of model, or
+            what `HyperparameterDensity` says.
+    """
+    return _plausible(model, count, seed).models
+
+
+def guessing_probability(model: PreferenceGP | GroupUtility, seed: int = 0) -> float:
+    r"""Computes the probability that all answers are guesses; 1/2 before any answer.
+
+    It compares the evidence of a coin with that of a person, which is the mean of
+
+    .. math:: p(D, u_i) / q(u_i)
+
+    over the draws of `plausible_models`. Answers that random utilities explain worse
+    than a coin make it large, and answers of a person with a taste make it small. Ties
+    say nothing: who guesses is expected to call options equal as often as others do.
+
+    Args:
+        model: Fitted, without batches. It stays as it is.
+        seed: Of the draws.
+
+    Returns:
+        The probability; 0 where other answers than duels, choices and rankings are
+        among them, or where neither their noise nor the output scale has a log-normal
+        prior.
+
+    Raises:
+        BotorchPrefError: A negative seed, another kind of model, or what
+            `HyperparameterDensity` says.
+    """
+    return _plausible(model, NUM_MODELS, seed).guesses
+
+
+class _Plausible(NamedTuple):
+    """Models that count alike, and the probability that all answers are guesses."""
+
+    models: PlausibleModels
+    guesses: float
+
+
+@torch.inference_mode(False)
+@torch.enable_grad()
+def _plausible(model: PreferenceGP | GroupUtility, count: int, seed: int) -> _Plausible:
+    """Draws models as plausible as a fitted one, and says how probable guesses are.
+
+    See `plausible_models` and `guessing_probability`, which return a part each. Above
+    `GUESSED` that probability is also the share of models of a coin among the drawn.
+    """
+    source = answered_model(model)
+    check_kind("model", source, PreferenceGP)
+    check_count("count", count, at_least=1)
+    check_count("seed", seed, at_least=0)
+    # A copy, for its parameters are fixed here and exchanged for draws later.
+    learned = deepcopy(source).train()
+    # These are not averaged over, for there is no density of them.
+    for name in parameters_without_prior(learned):
+        learned.get_parameter(name).requires_grad_(False)
+    density = HyperparameterDensity(learned)
+    generator = torch.Generator().manual_seed(seed)
+    vectors, log_weights = _draws(density, _PROPOSALS * count, generator)
+    guesser = guessing_model(source)
+    guesses = 0.0 if guesser is None else _guesses(guesser, log_weights)
+    share = guesses if guesses > GUESSED else 0.0
+    weights = (1 - share) * log_weights.softmax(0)
+    # The guesser stands behind the draws.
+    weights = torch.cat([weights, weights.new_tensor([share])])
+    offset = torch.rand((), generator=generator, dtype=torch.float64)
+    chosen = systematic_sample(weights.cpu(), count, offset).to(vectors.device)
+    guesses_all = chosen == len(vectors)
+    samples = density.parameters_of(vectors[chosen.clamp_max(len(vectors) - 1)])
+    if guesser is not None and bool(guesses_all.any()):
+        samples = _with_guesser(source, guesser, samples, guesses_all)
+    return _Plausible(PlausibleModels(model, samples), guesses)
+
+
+def _draws(
+    density: HyperparameterDensity, number: int, generator: Generator
+) -> tuple[Tensor, Tensor]:
+    """Draws free vectors of hyper-parameters, ``number x p``, and their log weights.
+
+    They come from the Gaussian ``q`` around the largest density of free vectors ``u``,
+    one Newton step from the fitted one; a weight is ``log p(D, u) - log q(u)`` with the
+    evidence and priors ``p`` of the answers ``D``.
+    """
+    start = density.start.detach()
+    gradient, hessian = _derivatives(density, start)
+    curvature, directions = torch.linalg.eigh(-hessian)
+    deviations = curvature.clamp_min(_FLATTEST).rsqrt()
+    # The fitted values have the largest density of themselves, not of their logarithms.
+    centre = start + directions @ (deviations.square() * (directions.mT @ gradient))
+    shape = number, len(start)
+    z = torch.randn(shape, generator=generator, dtype=torch.float64).to(start)
+    vectors = centre + (z * deviations) @ directions.mT
+    heights = density.values(vectors)
+    # Minus log q(u) is half the square of z and this.
+    volume = deviations.log().sum() + 0.5 * len(start) * math.log(2 * math.pi)
+    return vectors, heights + 0.5 * z.square().sum(-1) + volume
+
+
+def _derivatives(
+    density: HyperparameterDensity, vector: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Computes the gradient of a log density and its Hessian, by differences.
+
+    They are ``p`` and ``p x p``; differences are of exact gradients, to one side.
+    """
+    steps = _STEP * torch.eye(len(vector)).to(vector)
+    gradient, *gradients = density.evaluate(
+        torch.cat([vector.unsqueeze(0), vector + steps])
+    )[1]
+    hessian = (torch.stack(gradients) - gradient) / _STEP
+    return gradient, 0.5 * (hessian + hessian.mT)
+
+
+def guessing_model(model: PreferenceGP) -> PreferenceGP | None:
+    """Copies a model for a person who guesses all duels, choices and rankings.
+
+    Under it answers are coin tosses: the evidence of the copy, which is in evaluation
+    mode, is that of a coin. The noise of duels is :math:`e^8`, or where it has no
+    log-normal prior, the output scale of the utilities is :math:`e^{-8}`. None where
+    the model has other kinds of answers, or neither the noise nor the output scale has
+    such a prior.
+    """
+    kinds = {type(block) for block in model.feedback}
+    if not kinds or not kinds <= {Comparisons, Choices, Rankings}:
+        return None
+    guesser: Any = deepcopy(model)
+    likelihood, kernel = guesser.likelihood_of(Comparisons), guesser.covar_module
+    if isinstance(getattr(likelihood, "noise_prior", None), LogNormalPrior):
+        noise = likelihood.noise.detach()
+        threshold = getattr(likelihood, "tie_threshold", None)
+        likelihood.noise = math.exp(_LOG_NOISE)
+        if threshold is not None and bool((threshold > 0).any()):
+            # Who guesses calls options equal as often as a person who does not.
+            ratio = (likelihood.noise.detach() / noise).sqrt()
+            likelihood.tie_threshold = threshold.detach() * ratio
+    elif isinstance(getattr(kernel, "outputscale_prior", None), LogNormalPrior):
+        kernel.outputscale = math.exp(-_LOG_NOISE)
+    else:
+        return None
+    return cast("PreferenceGP", guesser.eval())
+
+
+def _guesses(guesser: PreferenceGP, log_weights: Tensor) -> float:
+    """Computes the probability of the model of one who guesses, beside its source.
+
+    Before any answer it is 1/2. The evidence of the source, averaged over its
+    hyper-parameters, is the mean of the weights of their draws.
+    """
+    log_evidence = log_weights.logsumexp(0) - math.log(len(log_weights))
+    with torch.no_grad():
+        return float((guesser.log_evidence() - log_evidence).sigmoid())
+
+
+def _with_guesser(
+    model: PreferenceGP,
+    guesser: PreferenceGP,
+    samples: Mapping[str, Tensor],
+    guesses_all: Tensor,
+) -> dict[str, Tensor]:
+    """Puts the parameters of a guesser in place of some of ``S`` samples.
+
+    Args:
+        model: Of which the guesser is a copy.
+        guesser: See `guessing_model`.
+        samples: ``S`` of each parameter that is drawn, by its name.
+        guesses_all: Which of the ``S`` are the guesser.
+    """
+    result = {}
+    for (name, value), of_guesser in zip(
+        model.named_parameters(), guesser.parameters(), strict=True
+    ):
+        if name in samples or not torch.equal(value, of_guesser):
+            drawn = samples.get(name, value.expand(len(guesses_all), *value.shape))
+            is_guesser = guesses_all.reshape(-1, *[1] * value.dim())
+            result[name] = torch.where(is_guesser, of_guesser, drawn).detach()
+    return result
