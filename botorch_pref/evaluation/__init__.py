@@ -1,9 +1,8 @@
 """Evaluation of models and experiments: scores, progress and explanations."""
 
+from botorch_pref.evaluation.evidence_profile import EvidenceProfile, evidence_profile
 from botorch_pref.evaluation.explanation import (
-    EvidenceProfile,
     FeatureEffect,
-    evidence_profile,
     feature_effect,
     inclusion_probabilities,
 )
