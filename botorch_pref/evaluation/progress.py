@@ -201,9 +201,10 @@ def _samples_of_batch(
 ) -> Tensor:
     """Draws joint posterior samples of a batch of plausible models, ``S x M x n``.
 
-    Those of different models are independent. Their quasi-random numbers are of the
-    columns of a root, as few as there can be: one with a column for each point, as
-    `utility_samples` needs for points that move, takes twice as long.
+    Models have parts of one quasi-random sequence, which together fill the space: draws
+    in the same place are no independent ones. Its numbers are of the columns of a root,
+    as few as there can be: one with a column for each point, as `utility_samples` needs
+    for points that move, takes twice as long.
     """
     with torch.no_grad():
         posterior: Any = check_one_to_one(models).posterior(points)
@@ -546,7 +547,7 @@ def stopping_advice(
         if len(plausible):
             unit = utility_unit(model) / utility_unit(source)
             gain, extent = unit * gain, unit * extent
-            # Members of a batch count alike, and their draws are independent.
+            # Members of a batch count alike; only means over all draws are taken.
             gain, extent, chance = (t.flatten() for t in (gain, extent, chance))
         draws.append((gain, extent, chance))
     gain, extent, chance = map(torch.cat, zip(*draws, strict=True))

@@ -398,6 +398,37 @@ def test_nothing_is_said_of_inputs_that_another_kernel_depends_on() -> None:
     assert all(0 < p < 1 for p in both), "without relevances a number counts nowhere"
 
 
+def test_changes_are_those_from_the_design_under_all_members_alike() -> None:
+    """Of two members whose slopes differ; noises, and so units, are equal."""
+    X, duels = duels_of_the_first_number(4)
+    members = []
+    for lengthscale in (0.3, 3.0):
+        kernel = DuelKernel(1, lengthscale=lengthscale)
+        members.append(EPPreferenceGP(X[:, :1], duels, covar_module=kernel).eval())
+    averaged = AveragedUtility(members[0], members)
+    design = torch.tensor([[0.9]], dtype=DOUBLE)
+    moved = torch.tensor([[0.1], [0.9], [0.5]], dtype=DOUBLE)
+    changes = changes_from(averaged, design, moved, 0.95)
+    joint = [m.posterior(torch.cat([design, moved])) for m in members]
+    means = torch.stack([p.mean.squeeze(-1).detach() for p in joint])
+    expected = (means[:, 1:] - means[:, :1]).mean(0)
+    torch.testing.assert_close(changes.mean, expected)
+    assert changes.mean[0] < changes.mean[2] < 0, "larger numbers won"
+    assert torch.stack(changes)[:, 1].tolist() == [0, 0, 0], "the design itself"
+    generator = torch.Generator().manual_seed(0)
+    inside = []
+    for mean, posterior in zip(means, joint, strict=True):
+        covariance = posterior.covariance_matrix.detach()[[0, 1, 3]][:, [0, 1, 3]]
+        normal = torch.randn(20_000, 3, generator=generator, dtype=DOUBLE)
+        drawn = mean[[0, 1, 3]] + normal @ torch.linalg.cholesky(covariance).T
+        curves = drawn[:, 1:] - drawn[:, :1]
+        ends = changes.lower[[0, 2]], changes.upper[[0, 2]]
+        inside.append(((curves > ends[0]) & (curves < ends[1])).all(-1).double().mean())
+    share = float(torch.stack(inside).mean())
+    # The band is of 2,048 draws of each member: 4 errors of a share of them.
+    assert abs(share - 0.95) < 4 * (0.95 * 0.05 / 4096) ** 0.5, share
+
+
 def test_columns_that_a_kernel_selects_are_counted_as_points_have_them() -> None:
     X, duels = duels_of_the_first_number(8)
     columns = torch.cat([X[:, 1:2], torch.zeros_like(X[:, :1]), X[:, :1]], dim=-1)

@@ -45,7 +45,7 @@ from botorch_pref.evaluation import (
 from botorch_pref.evaluation.progress import NEAR, near_points, path_maxima
 from botorch_pref.feedback import Feedback
 from botorch_pref.likelihoods import LogitLink, ProbitLink
-from botorch_pref.models import AveragedUtility, SkewPreferenceGP
+from botorch_pref.models import AveragedUtility, SkewPreferenceGP, plausible_models
 
 
 class Linear(Model):
@@ -229,6 +229,26 @@ def test_draws_of_plausible_models_count_alike(
     extents = [g / a.gain_share for g, a in zip(gains, apart, strict=True)]
     share = sum(gains) / sum(extents)
     assert advices.gain_share == pytest.approx(share, rel=1e-9)
+
+
+def test_draws_of_a_batch_have_the_moments_of_its_models() -> None:
+    X, pairs = column(0.1, 0.5, 0.8), torch.tensor([[1, 0], [1, 2]])
+    model = EPPreferenceGP(X, pairs, covar_module=DuelKernel(1)).eval()
+    (batch,) = plausible_models(model, 3).batches
+    points, number = column(0.1, 0.4, 0.9), 4096
+    draws = progress._samples_of_batch(batch, points, number, seed=0)
+    with torch.no_grad():
+        posterior = batch.posterior(points)
+    mean, covariance = posterior.mean.squeeze(-1), posterior.covariance_matrix
+    variance = covariance.diagonal(dim1=-2, dim2=-1)
+    # Quasi-random draws err less than independent ones, of which these are 5 errors.
+    error = 5 / number**0.5
+    off = (draws.mean(0) - mean).abs()
+    assert (off < error * variance.sqrt()).all(), "means of the models"
+    for member in range(3):
+        off = (draws[:, member].T.cov() - covariance[member]).abs()
+        largest = variance[member].max()
+        assert (off < error * 2**0.5 * largest).all(), f"covariance of {member}"
 
 
 @in_turn(
