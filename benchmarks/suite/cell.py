@@ -61,6 +61,9 @@ GLISP = Rule("glis", "glisp")
 LIBRARY = Rule("library", "next-question", 4, "order"), Rule("library", "next-question")
 """What the library asks people who rank four, and people who compare two."""
 
+UNDERSTANDING = Rule("library", "question-to-understand")
+"""What it asks those who compare two, to know what each parameter does."""
+
 
 @dataclass(frozen=True)
 class Cell:

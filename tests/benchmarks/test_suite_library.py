@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from benchmarks.suite.cell import LIBRARY, Cell, Rule, Setting
+from benchmarks.suite.cell import LIBRARY, UNDERSTANDING, Cell, Rule, Setting
 from benchmarks.suite.runs.batch import batches, play_together
 from benchmarks.suite.runs.library import PlayerOfLibrary
 from benchmarks.suite.runs.play import COLUMNS
@@ -18,6 +18,7 @@ from botorch_pref import (
     next_question,
     recommend,
 )
+from botorch_pref.asking.next_questions import Goal
 from botorch_pref.simulation import make_problem
 
 BEST_OF_FOUR = Rule("library", "next-question", 4, "best")
@@ -33,7 +34,9 @@ def test_every_study_has_what_the_library_asks() -> None:
             assert (LIBRARY[1] in rules) == (setting.judge != "ties")
 
 
-@pytest.mark.parametrize("rule", [*LIBRARY, BEST_OF_FOUR], ids=lambda r: r.title)
+@pytest.mark.parametrize(
+    "rule", [*LIBRARY, UNDERSTANDING, BEST_OF_FOUR], ids=lambda rule: rule.title
+)
 @pytest.mark.parametrize("name", ["mixed", "choices", "branin"])
 def test_it_asks_about_designs_of_every_kind(name: str, rule: Rule) -> None:
     """Steps, choices and a limit of a sum: of 6 questions the last one is chosen."""
@@ -48,7 +51,7 @@ def test_it_asks_about_designs_of_every_kind(name: str, rule: Rule) -> None:
     assert regrets == sorted(regrets, reverse=True)
 
 
-@pytest.mark.parametrize("rule", LIBRARY, ids=lambda rule: rule.title)
+@pytest.mark.parametrize("rule", [*LIBRARY, UNDERSTANDING], ids=lambda rule: rule.title)
 def test_it_is_the_recommended_model_and_question(rule: Rule) -> None:
     problem = make_problem("branin")
     sources = [torch.Generator().manual_seed(3)]
@@ -68,7 +71,8 @@ def test_it_is_the_recommended_model_and_question(rule: Rule) -> None:
         source = torch.Generator().manual_seed(3)
         return int(torch.randint(2**31, (), generator=source))
 
-    question = next_question(model, problem.cube, size, seed=draw())
+    goal: Goal = "understand" if rule == UNDERSTANDING else "best"
+    question = next_question(model, problem.cube, size, seed=draw(), goal=goal)
     repeated: Tensor = player.ask()
     torch.testing.assert_close(repeated.squeeze(0), question.options)
     best = recommend(model, problem.cube).point

@@ -62,7 +62,8 @@ hyper-parameters anew after each answer.
   which is asked again where it fails or proposes the recommended point itself. In two
   runs of `skewgp-figure-5`, from seeds 13 and 33, it did not return in ten minutes.
 - `library` with `next-question`: `default_model` and `next_question`, as the first page
-  of this documentation calls them, whoever the judge is: what the library asks.
+  of this documentation calls them, whoever the judge is: what the library asks. With
+  `question-to-understand` it is `next_question(goal="understand")`.
 - `glis` with `glisp`: GLISp (Bemporad and Piga 2021) with its defaults. It asks about
   one new point and its best so far, and recommends the latter.
 

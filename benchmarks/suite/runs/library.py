@@ -8,9 +8,10 @@ import torch
 from botorch.models.model import Model
 from torch import Generator, Tensor
 
-from benchmarks.suite.cell import Rule
+from benchmarks.suite.cell import UNDERSTANDING, Rule
 from benchmarks.suite.runs.batch_player import answers
 from botorch_pref import incumbent, recommend
+from botorch_pref.asking.next_questions import Goal
 from botorch_pref.simulation.problem import Problem
 from botorch_pref.simulation.question_loop import problem_model, problem_question
 
@@ -49,7 +50,10 @@ class PlayerOfLibrary:
     def ask(self) -> Tensor:
         """The next question, `1 x k x d`."""
         seed = int(torch.randint(2**31, (), generator=self.source))
-        asked = problem_question(self.problem, self.model, self.rule.options, seed)
+        goal: Goal = "understand" if self.rule == UNDERSTANDING else "best"
+        asked = problem_question(
+            self.problem, self.model, self.rule.options, seed, goal
+        )
         return asked.options.unsqueeze(0)
 
     def best_anywhere(self) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 from botorch.models.model import Model
 from torch import Generator, Tensor
 
-from benchmarks.suite.cell import GLISP, LIBRARY, OPTUNA, Rule
+from benchmarks.suite.cell import GLISP, LIBRARY, OPTUNA, UNDERSTANDING, Rule
 from benchmarks.suite.errors import SuiteError
 from benchmarks.suite.runs.acquisitions import ACQUISITIONS
 from benchmarks.suite.runs.batch_player import MODELS_OF_BATCHES, WAYS_OF_BATCHES
@@ -108,9 +108,8 @@ def check_rule(rule: Rule) -> None:
     Raises:
         SuiteError: One is not; the message lists those that are.
     """
-    library, *_ = LIBRARY
-    of_library = (rule.model, rule.acquisition) == (library.model, library.acquisition)
-    if rule.model in PACKAGES or of_library:
+    asked = {(asks.model, asks.acquisition) for asks in (*LIBRARY, UNDERSTANDING)}
+    if rule.model in PACKAGES or (rule.model, rule.acquisition) in asked:
         return
     models = [*LEARNING, *MODELS, *TRIALS, *MODELS_OF_BATCHES]
     if rule.options > 2:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.suite.cell import GLISP, Rule, Setting
+from benchmarks.suite.cell import GLISP, UNDERSTANDING, Rule, Setting
 from benchmarks.suite.studies.claim import Claim
 from benchmarks.suite.studies.own import (
     LAPSES,
@@ -11,7 +11,13 @@ from benchmarks.suite.studies.own import (
     RELEVANT_PAIR,
     RELEVANT_RANKING,
 )
-from benchmarks.suite.studies.rules import ADVISED, BESIDE_PEERS, EXPLORING, PEERS
+from benchmarks.suite.studies.rules import (
+    ADVISED,
+    BESIDE_PEERS,
+    DUELS,
+    EXPLORING,
+    PEERS,
+)
 from benchmarks.suite.studies.study import Study
 from botorch_pref.simulation.problems import FAUVEL_CHALK_NAMES, make_problem
 from botorch_pref.simulation.tasks import TASK_NAMES
@@ -45,9 +51,16 @@ BESIDE_GLISP = (
     ),
 )
 
+UNDERSTOOD = Claim(
+    "What the library asks to find the best, duels, finds more than what it asks to "
+    "understand.",
+    DUELS,
+    UNDERSTANDING,
+)
+
 OF_PEOPLE = (
     *(RELEVANT_PAIR, RELEVANT_RANKING, EXPLORING, LAPSES.better, ADVISED),
-    *(*PEERS, GLISP),
+    *(*PEERS, GLISP, UNDERSTANDING),
 )
 
 PEOPLE_TASKS = Study(
@@ -62,7 +75,10 @@ PEOPLE_TASKS = Study(
     rules=OF_PEOPLE,
     reference=RELEVANT_PAIR,
     num_seeds=50,
-    claims=(*BESIDE_PEERS, *BESIDE_GLISP, *RELEVANCES, LAPSES, RANKED_FOUR),
+    claims=(
+        *(*BESIDE_PEERS, *BESIDE_GLISP, *RELEVANCES),
+        *(LAPSES, RANKED_FOUR, UNDERSTOOD),
+    ),
 )
 
 PEOPLE_JUDGES = Study(
