@@ -75,16 +75,35 @@ def printed_options(options: DataFrame, reference: str) -> DataFrame:
         return table
     if table["part"].nunique() == 1:
         table = table.drop(columns="part")
-    # What rounding leaves of no difference is none; adding 0 takes the sign of -0 away.
-    intervals = table[["difference", "least", "most"]].round(9) + 0.0
     table[f"beside {reference}"] = [
-        "" if low == high else f"{mean} ({low} to {high})"
-        for mean, low, high in intervals.map(number_text).itertuples(index=False)
+        "" if low == high else interval_text(mean, low, high)
+        for mean, low, high in table[["difference", "least", "most"]]
+        # What rounding leaves of no difference is none.
+        .round(9)
+        .itertuples(index=False)
     ]
     first = [*designs, f"beside {reference}", "better", "preferred", "best"]
     counts = [c for c in (*_COUNTS, "part") if c in table]
     columns = [c for c in first if c in table] + counts
     return table[columns].rename(columns={"better": "P(better)", "best": "P(best)"})
+
+
+def options_legend(options: DataFrame, reference: str) -> str:
+    """Explains columns of `printed_options`; an empty text where these are not there.
+
+    Args:
+        options: The table of a report.
+        reference: What the report calls the design to which differences are taken.
+    """
+    if "difference" not in options:
+        return ""
+    chances = f" P(better) is the probability of being better than {reference}"
+    if "best" in options:
+        chances += ", P(best) that of being the best of those judged"
+    return (
+        f"Beside {reference}: the difference to it, as a share of the step from the "
+        f"worst option to the best, with its 95 % interval.{chances}."
+    )
 
 
 def printed_effects(effects: DataFrame) -> DataFrame:
@@ -159,6 +178,24 @@ def number_text(value: float, digits: int = 2) -> str:
         return f"{value:.0f}"
     # Without zeros behind the last digit, as in `rounded`.
     return f"{Decimal(rounded):f}"
+
+
+def interval_text(mean: float, lower: float, upper: float) -> str:
+    """Writes a share and the ends of its interval, all with the same decimals.
+
+    There are two decimals, or so many that the width of the interval has two digits:
+    others would say nothing beside it.
+
+    Args:
+        mean: The share.
+        lower: The lower end.
+        upper: The upper end, which is larger.
+    """
+    decimals = max(2, 1 - math.floor(math.log10(upper - lower)))
+    # Adding 0 takes the sign of -0 away.
+    rounded = [round(value, decimals) + 0.0 for value in (mean, lower, upper)]
+    middle, low, high = (f"{value:.{decimals}f}" for value in rounded)
+    return f"{middle} ({low} to {high})"
 
 
 def value_text(value: object) -> object:

@@ -22,6 +22,7 @@ from botorch_pref.ax.design_tables import (
 from botorch_pref.ax.findings import (
     advice_in_words,
     number_text,
+    options_legend,
     printed_effects,
     printed_options,
     representatives,
@@ -126,29 +127,31 @@ class Report:
         parameter; the summary is last.
         """
         options = printed_options(self.options, self.reference)
-        parts, tables = [], [options.head(_MOST_PRINTED)]
+        parts: list[str] = []
         if self.advice:
             values = self.summary["value"]
             best = values["recommended of those shown"]
             parts = [
-                _cell_text(f"The best option shown is {best}."),
+                str(_cell_text(f"The best option shown is {best}.")),
                 f"{'Stop' if values['stop'] else 'Go on'}. {self.advice}",
             ]
+        if self.effects is not None:
+            parts.append(_markdown(printed_effects(self.effects)))
+        sentences = [options_legend(self.options, self.reference)]
         if len(options) > _MOST_PRINTED:
             count = f"{_MOST_PRINTED} of {len(options)}"
-            parts.append(f"The best {count} options; `report.options` has all of them.")
-        if self.effects is not None:
-            tables.insert(0, printed_effects(self.effects))
-        if self.favourites is not None:
-            tables.append(self.favourites)
+            sentences.insert(
+                0, f"The best {count} options; `report.options` has all of them."
+            )
+        parts.append(" ".join(filter(None, sentences)))
+        parts.append(_markdown(options.head(_MOST_PRINTED)))
+        tables = [] if self.favourites is None else [self.favourites]
         if self.raters is not None and self.agreement is not None:
             tables += [self.raters, _square(self.agreement, [*self.raters.index])]
         if self.checks is not None:
             tables.append(self.checks)
-        for table in (*tables, self.summary):
-            texts = table.map(_cell_text).rename(index=_cell_text, columns=_cell_text)
-            parts.append(str(texts.to_markdown(disable_numparse=True)))
-        return "\n\n".join(map(str, parts))
+        parts += map(_markdown, (*tables, self.summary))
+        return "\n\n".join(filter(None, parts))
 
     def to_html(self, title: str = "What was learned") -> str:
         """Makes one page with its figures, which needs no other file and no network.
@@ -223,6 +226,12 @@ def _square(agreement: DataFrame, raters: list[str]) -> DataFrame:
         text = f"{row.agreement:.2f} ({row.lower:.2f} to {row.upper:.2f})"
         table.loc[first, second] = table.loc[second, first] = text
     return table
+
+
+def _markdown(table: DataFrame) -> str:
+    """Writes a table in Markdown."""
+    texts = table.map(_cell_text).rename(index=_cell_text, columns=_cell_text)
+    return str(texts.to_markdown(disable_numparse=True))
 
 
 def _cell_text(value: object) -> object:

@@ -14,6 +14,7 @@ from botorch_pref.ax.findings import (
     distinct_options,
     effect_caption,
     number_text,
+    options_legend,
     printed_options,
     value_text,
 )
@@ -279,6 +280,8 @@ def report_html(
     count = f"{DRAWN} of {len(printed)}, the best first"
     head = f"Options ({count})" if len(printed) > DRAWN else "Options"
     sections.append(f"<h2>{head}</h2>{_table(printed.head(DRAWN))}")
+    if legend := options_legend(options, reference):
+        sections.append(f"<p>{_escaped(legend)}</p>")
     sections.append(f"<h2>Numbers behind this</h2>{_table(summary, 'numbers')}")
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'

@@ -14,7 +14,9 @@ from botorch_pref.ax.findings import (
     advice_in_words,
     distinct_options,
     effect_caption,
+    interval_text,
     number_text,
+    options_legend,
     printed_effects,
     printed_options,
 )
@@ -66,7 +68,7 @@ def test_options_are_printed_beside_the_best() -> None:
     beside = table[["beside 1 A", "P(better)", "preferred", "P(best)"]]
     assert beside.to_numpy().tolist() == [
         ["", 0.5, 0.5, 0.7],
-        ["-3 (-4 to -2)", 0.0, 0.1, 0.3],
+        ["-3.00 (-4.00 to -2.00)", 0.0, 0.1, 0.3],
     ]
     # The level of utilities, and one part of all, say nothing.
     assert not {"mean", "lower", "upper", "part"} & {*table.columns}
@@ -139,6 +141,32 @@ def test_numbers_are_written_as_people_do(value: float, two: str, three: str) ->
     assert (number_text(value), number_text(value, 3)) == (two, three)
 
 
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ((-0.2414, -0.6778, -0.000089), "-0.24 (-0.68 to 0.00)"),
+        ((-0.31, -1.132, 0.0329), "-0.31 (-1.13 to 0.03)"),
+        ((0.0, -0.00123, 0.00456), "0.0000 (-0.0012 to 0.0046)"),
+        ((12.0, -150.0, 300.5), "12.00 (-150.00 to 300.50)"),
+    ],
+)
+def test_a_share_and_its_interval_have_the_same_decimals(
+    values: tuple[float, float, float], text: str
+) -> None:
+    assert interval_text(*values) == text, f"{values} are to be written as {text}"
+
+
+def test_the_legend_explains_the_columns_that_are_printed() -> None:
+    legend = options_legend(OPTIONS, "1 A")
+    columns = ["Beside 1 A", "P(better)", "P(best)"]
+    assert all(name in legend for name in columns), f"{columns} are not all in {legend}"
+    assert "P(best)" not in options_legend(OPTIONS.drop(columns="best"), "1 A"), (
+        "a legend explains a column that the table lacks"
+    )
+    alone = OPTIONS.drop(columns="difference")
+    assert options_legend(alone, "1 A") == "", "a table without differences has none"
+
+
 def test_captions_have_no_powers_of_ten() -> None:
     effect = DataFrame({"value": [0, 1], "lower": [-123.0, 0.0], "upper": [0.0, 0.0]})
     caption = effect_caption(effect.assign(parameter="a", change=0.0, matters=0.5))
@@ -184,7 +212,7 @@ def test_it_is_said_where_answers_only_say_what_failed() -> None:
 def test_what_rounding_leaves_of_no_difference_is_printed_as_none() -> None:
     options = OPTIONS.assign(difference=[0.0, -0.1, -2.3e-18], most=[0.0, 0.1, 4.0])
     table = printed_options(options, "1 A")
-    assert table.loc["1 B", "beside 1 A"] == "0 (-4 to 4)"
+    assert table.loc["1 B", "beside 1 A"] == "0.00 (-4.00 to 4.00)"
 
 
 def test_of_ties_and_failures_not_any_option_will_do() -> None:

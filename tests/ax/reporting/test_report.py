@@ -604,19 +604,34 @@ def test_of_many_options_the_best_are_printed() -> None:
     assert [row.split()[1] for row in rows] == [str(place) for place in range(30)]
 
 
+def test_what_is_said_of_options_stands_above_their_table() -> None:
+    summary = DataFrame({"value": [1]}, index=["answers"])
+    options = DataFrame({"mean": range(480, 0, -1)}, index=map(str, range(480)))
+    effects = DataFrame({"parameter": ["dose"] * 2, "value": [0, 1], "change": 0.0})
+    effects = effects.assign(lower=-1.0, upper=1.0, matters=0.5)
+    text = report.Report(summary, options, effects=effects).to_markdown()
+    effect, sentence, table, _ = text.split("\n\n")
+    assert effect.startswith("| effect of"), "effects come first"
+    assert sentence.startswith("The best 30 of 480 options;")
+    assert "mean" in table, "the sentence on options is above another table"
+
+
 def test_a_report_reads_well(result) -> None:
     text = str(result)
     assert text == repr(result) == result.to_markdown() == result._repr_markdown_()
     assert "nan" not in text.replace("answers", "")
     # What to take, how sure that is, and tables.
-    best, advice, tables = text.split("\n\n", 2)
+    best, advice, *parts = text.split("\n\n")
     values = result.summary["value"]
     assert best == f"The best option shown is {values['recommended of those shown']}."
     assert advice == f"Go on. {result.advice}"
     assert f"in {100 * values['chance of regret']:.0f} of 100" in advice
     assert f"by {100 * values['gain as a share of the range']:.0f} %" in advice
-    lines = tables.splitlines()
-    assert all(line.startswith("|") for line in lines if line)
+    (legend,) = (part for part in parts if not part.startswith("|"))
+    table = parts[parts.index(legend) + 1]
+    assert legend.startswith(f"Beside {result.reference}: "), "the legend is another's"
+    assert f"beside {result.reference}" in table, "the legend is not above its table"
+    lines = [line for part in parts if part != legend for line in part.splitlines()]
     assert max(map(len, lines)) < 120, "\n".join(lines)
     (gain,) = (line for line in lines if "expected remaining gain" in line)
     assert f"{result.summary['value']['expected remaining gain']:.3g}" in gain
