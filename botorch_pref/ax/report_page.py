@@ -147,10 +147,10 @@ def _difference_figure(options: DataFrame, reference: str) -> str:
     if rows.empty:
         return ""
     names = [_cut(str(name), 28) for name in rows.index]
-    # In pixels: a letter is about 7 wide.
+    # In pixels: a letter is about 7 wide, and half of a label has room on the right.
     margin, side, width = 12 + 7 * max(map(len, names)), 22, 400
     low, high = min(0.0, rows["least"].min()), max(0.0, rows["most"].max())
-    x, bottom = _scale(low, high, margin, width - 12), side * len(rows) + 8
+    x, bottom = _scale(low, high, margin, width - 24), side * len(rows) + 8
     parts = [_line(x(0), 4, x(0), bottom, "zero")]
     for i, (name, mean, low_end, high_end) in enumerate(
         zip(names, rows["difference"], rows["least"], rows["most"], strict=True)
@@ -161,7 +161,9 @@ def _difference_figure(options: DataFrame, reference: str) -> str:
             _line(x(low_end), y, x(high_end), y, "interval"),
             f'<circle cx="{x(mean):.1f}" cy="{y:.1f}" r="4"/>',
         ]
-    for value in (low, 0.0, high):
+    # An end that is so near 0 that the numbers would run into one another has none.
+    ends = [end for end in (low, high) if abs(x(end) - x(0.0)) >= 36]
+    for value in (0.0, *ends):
         parts.append(_label(x(value), bottom + 16, number_text(value), "middle"))
     return _svg(width, bottom + 22, parts, f"Differences of utility to {reference}")
 
@@ -216,7 +218,8 @@ body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem
   padding: 0 1rem; color: #222; background: #fff }
 h1 { margin-bottom: 0 } .best { font-size: 1.125rem; overflow-wrap: anywhere }
 figure { display: inline-block; margin: 0 1rem 1rem 0; max-width: 100%;
-  break-inside: avoid } figcaption { font-weight: 600; overflow-wrap: anywhere }
+  break-inside: avoid; vertical-align: bottom }
+figcaption { width: 0; min-width: 100%; font-weight: 600; overflow-wrap: anywhere }
 svg { max-width: 100%; height: auto; font-size: 12px; fill: #555 }
 svg circle { fill: #0f766e } svg polygon { fill: #0f766e; fill-opacity: .2 }
 svg polyline { fill: none; stroke: #0f766e; stroke-width: 2 }

@@ -67,7 +67,27 @@ def test_intervals_lie_where_their_numbers_are() -> None:
     second = [float(intervals[1].get(name)) for name in ("x1", "x2")]
     assert second == pytest.approx([ends[1] - 2 * unit, ends[1] - 0.75 * unit], abs=0.1)
     labels = [text.text for text in figure.findall("text")]
-    assert labels == ["1 A", "1 B", BAD, "-3", "0", "1"]
+    assert labels == ["1 A", "1 B", BAD, "0", "-3", "1"]
+
+
+def test_numbers_below_a_figure_neither_overlap_nor_are_cut_off() -> None:
+    report = report_of()
+    # The upper end is a fiftieth of the scale from 0.
+    report.options["most"] = [0.0, 0.01, 0.066]
+    (figure,) = figures(report.to_html())
+    width = float(figure.get("width"))
+    numbers = [t for t in figure.findall("text") if t.get("text-anchor") == "middle"]
+    assert [t.text for t in numbers] == ["0", "-3"], "an end that is 0 nearly is named"
+    for text in numbers:
+        # A letter is less than 7 pixels wide.
+        half = 3.5 * len(text.text)
+        place = float(text.get("x"))
+        assert half <= place <= width - half, f"{text.text} is cut off at the edge"
+
+
+def test_a_caption_does_not_widen_its_figure() -> None:
+    style = report_of().to_html().split("figcaption {")[1].split("}")[0]
+    assert "width: 0; min-width: 100%" in style, "figures would stand in one column"
 
 
 def test_effects_have_one_scale() -> None:
