@@ -278,7 +278,8 @@ def read_duels(path: Path) -> tuple[DataFrame, list[str]]:
     if isinstance(answers, Ratings):
         raise FeedbackError(
             f"{path} is read as {reading.description}, not as duels: give rows with a "
-            "question and an option, as answers() has them"
+            "question and an option, as answers() has them, or record the items of "
+            "each rater, in an experiment by record(items, ratings=..., rater=...)"
         )
     if not answers.winner:
         raise _no_answer(table, notes[1:])

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from botorch_pref.datasets import NamedColumns, read_answers
+from botorch_pref.datasets.answer_files import read_duels
 from botorch_pref.datasets.items import names_alike
 from botorch_pref.errors import FeedbackError
 
@@ -253,3 +254,10 @@ def test_pickles_are_refused_with_what_to_do(tmp_path: Path) -> None:
     path.write_bytes(b"\x80\x04.")
     with pytest.raises(FeedbackError, match="is a pickle, which may run any code"):
         read_answers(path)
+
+
+def test_a_file_of_ratings_is_no_table_of_duels_but_can_be_recorded(tmp_path) -> None:
+    path = tmp_path / "ratings.csv"
+    path.write_text("rater,item,rating\nAnn,a,7\nAnn,b,4\nBen,a,8\nBen,b,6\n")
+    with pytest.raises(FeedbackError, match=r"record\(items, ratings=..., rater=...\)"):
+        read_duels(path)
