@@ -43,11 +43,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments[:1] in (["serve"], ["rank"]):
         return _guarded(_command, arguments)
     parser = _make_parser()
-    given = vars(parser.parse_args(arguments))
-    for name in given.keys() - (OF_DATA if "data" in given else OF_RUN):
-        way = "together with" if "data" in given else "without"
+    user_options = vars(parser.parse_args(arguments))
+    explains = "data" in user_options
+    for name in user_options.keys() - (OF_DATA if explains else OF_RUN):
+        way = "together with" if explains else "without"
         parser.error(f"--{name} has no meaning {way} --data")
-    return _guarded(_run, given)
+    return _guarded(_run, user_options)
 
 
 def _command(arguments: list[str]) -> None:
@@ -57,15 +58,15 @@ def _command(arguments: list[str]) -> None:
     getattr(import_module(f"botorch_pref.commands.{name}"), name)(rest)
 
 
-def _guarded(run: Callable[[T], None], given: T) -> int:
-    """Runs a command on what was given, and returns its exit status.
+def _guarded(run: Callable[[T], None], argument: T) -> int:
+    """Runs a command on its argument, and returns its exit status.
 
     It is 0; 2 after an error of this package or of the system, which is printed; 130
     after Ctrl-C; or `NOBODY_READS`. Any other error is one of the program, and is
     raised.
     """
     try:
-        run(given)
+        run(argument)
         # Else Python finds at its end that nobody reads.
         sys.stdout.flush()
         return 0
@@ -84,10 +85,10 @@ def _guarded(run: Callable[[T], None], given: T) -> int:
         return 2
 
 
-def _run(given: dict[str, Any]) -> None:
-    """Optimises a problem, or explains choices, by the arguments that were given.
+def _run(user_options: dict[str, Any]) -> None:
+    """Optimises a problem, or explains choices, by the options of the user.
 
-    Arguments that were not given have their defaults; the default folder is named after
+    Options that the user left out have their defaults; the default folder is named after
     the settings of a run, or after the data.
     """
     # Imported here, so that a missing extra ends in a message like any other error.
@@ -95,13 +96,13 @@ def _run(given: dict[str, Any]) -> None:
     from botorch_pref.commands.optimise import optimise
     from botorch_pref.simulation import RunSettings
 
-    out: Path | None = given.pop("out", None)
-    if "data" in given:
-        data, model = given["data"], given.get("model", DATA_MODEL)
-        seed = given.get("seed", DEFAULTS["seed"])
+    out: Path | None = user_options.pop("out", None)
+    if "data" in user_options:
+        data, model = user_options["data"], user_options.get("model", DATA_MODEL)
+        seed = user_options.get("seed", DEFAULTS["seed"])
         explain_choices(data, model, seed, out or Path("runs", Path(data).stem))
     else:
-        settings = RunSettings(**DEFAULTS | given)
+        settings = RunSettings(**DEFAULTS | user_options)
         asked = f"{settings.questions}-of-{settings.options}"
         judge = f"noise-{settings.noise}-seed-{settings.seed}"
         name = f"{settings.problem}-{asked}-{judge}"

@@ -115,8 +115,8 @@ class PreferenceSampler(BaseSampler):
 
         After the first answer a warning names each such parameter, once.
         """
-        known = _Answers.of(study).distributions
-        if known and not {param_name} <= known.keys() | self._warned:
+        distributions = _Answers.of(study).distributions
+        if distributions and not {param_name} <= distributions.keys() | self._warned:
             self._warned.add(param_name)
             warn(
                 f"{param_name!r} is not in all trials that were compared, and is drawn "

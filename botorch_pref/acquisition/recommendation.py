@@ -231,8 +231,8 @@ def recommended_of_space(
     value, designs = PosteriorMean(model), space.designs()
     if designs is None:
         start = _in_space(space, champion(model))
-        found = climbed_options(value, space, 1, start, seed=seed, climb=climb)
-        designs = torch.cat([start, found])
+        climbed = climbed_options(value, space, 1, start, seed=seed, climb=climb)
+        designs = torch.cat([start, climbed])
     means = in_portions(value, designs.unsqueeze(-2))
     best = designs[means.argmax()].unsqueeze(0)
     stop = _in_space(space, nearby_stop(model, best, space.widths))

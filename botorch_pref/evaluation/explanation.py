@@ -209,10 +209,10 @@ class Dimension:
     log: bool = False
     whole: bool = False
 
-    def values(self, number: int, own: Any = None) -> list[Any]:
+    def values(self, number: int, reference: Any = None) -> list[Any]:
         """Lists the choices, or a number of values evenly on the scale, with the ends.
 
-        The value ``own``, such as that of a design whose effects are shown, is among
+        The ``reference``, the value of a design whose effects are shown, is among
         numbers instead of those next to it. Numbers increase.
         """
         if self.choices:
@@ -222,9 +222,9 @@ class Dimension:
         ends = scale(low), scale(high)
         numbers = torch.linspace(*ends, number, dtype=torch.float64)
         fixed_values = set()
-        if own is not None and low <= own <= high:
-            fixed_values = {own}
-            apart = (numbers - scale(own)).abs()
+        if reference is not None and low <= reference <= high:
+            fixed_values = {reference}
+            apart = (numbers - scale(reference)).abs()
             numbers = numbers[apart > _NEXT_TO * (ends[1] - ends[0])]
         numbers = numbers.exp() if self.log else numbers
         # The ends as they were given, which a logarithm could round to outside.
@@ -383,7 +383,7 @@ class Designs:
         is among them. Changes are NaN where the search space does not have the changed
         design.
         """
-        values = dimension.values(number, own=at[dimension.name])
+        values = dimension.values(number, reference=at[dimension.name])
         moved = [{**at, dimension.name: value} for value in values]
         allowed = torch.tensor([self.is_allowed(design) for design in moved])
         points = self.points_of([at, *(moved[i] for i in allowed.nonzero().flatten())])

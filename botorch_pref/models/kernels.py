@@ -182,7 +182,7 @@ class RelevanceKernel(Kernel):
             *({column} for column in self.numbers),
             *map(set, self.categorical),
         ]
-        return [i for i, own in enumerate(of_inputs) if own & {*columns}]
+        return [i for i, of_input in enumerate(of_inputs) if of_input & {*columns}]
 
     def forward(
         self, x1: Tensor, x2: Tensor, diag: bool = False, **params: Any

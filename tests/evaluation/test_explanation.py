@@ -478,6 +478,8 @@ def test_values_of_a_parameter_are_even_on_its_scale() -> None:
     assert rate.values(5) == pytest.approx([0.01, 0.1, 1, 10, 100])
     assert dose.values(5) == pytest.approx([14, 16, 18, 20, 22])
     # One's own value takes the place of one that is a thousandth of the range away.
-    assert rate.values(5, own=1.005) == pytest.approx([0.01, 0.1, 1.005, 10, 100])
-    assert rate.values(5, own=1.05) == pytest.approx([0.01, 0.1, 1, 1.05, 10, 100])
+    assert rate.values(5, reference=1.005) == pytest.approx([0.01, 0.1, 1.005, 10, 100])
+    assert rate.values(5, reference=1.05) == pytest.approx(
+        [0.01, 0.1, 1, 1.05, 10, 100]
+    )
     assert Dimension("shots", (1, 4), whole=True).values(9) == [1, 2, 3, 4]
