@@ -64,6 +64,9 @@ LIBRARY = Rule("library", "next-question", 4, "order"), Rule("library", "next-qu
 UNDERSTANDING = Rule("library", "question-to-understand")
 """What it asks those who compare two, to know what each parameter does."""
 
+UNDERSTANDING_FIRST = Rule("library", "understand-then-find")
+"""Duels to understand up to the 17th answer, and from there on for the best design."""
+
 
 @dataclass(frozen=True)
 class Cell:

@@ -63,7 +63,8 @@ hyper-parameters anew after each answer.
   runs of `skewgp-figure-5`, from seeds 13 and 33, it did not return in ten minutes.
 - `library` with `next-question`: `default_model` and `next_question`, as the first page
   of this documentation calls them, whoever the judge is: what the library asks. With
-  `question-to-understand` it is `next_question(goal="understand")`.
+  `question-to-understand` it is `next_question(goal="understand")`,
+  with `understand-then-find` so up to the 17th answer alone.
 - `glis` with `glisp`: GLISp (Bemporad and Piga 2021) with its defaults. It asks about
   one new point and its best so far, and recommends the latter.
 

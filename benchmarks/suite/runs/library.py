@@ -8,12 +8,15 @@ import torch
 from botorch.models.model import Model
 from torch import Generator, Tensor
 
-from benchmarks.suite.cell import UNDERSTANDING, Rule
+from benchmarks.suite.cell import UNDERSTANDING, UNDERSTANDING_FIRST, Rule
 from benchmarks.suite.runs.batch_player import answers
 from botorch_pref import incumbent, recommend
 from botorch_pref.asking.next_questions import Goal
 from botorch_pref.simulation.problem import Problem
 from botorch_pref.simulation.question_loop import problem_model, problem_question
+
+UNDERSTOOD = 17
+"""Answers from which on `UNDERSTANDING_FIRST` asks for the best design."""
 
 
 class PlayerOfLibrary:
@@ -32,6 +35,7 @@ class PlayerOfLibrary:
         (self.source,) = sources
         self.rule, self.problem = rule, problem
         self.model: Model | None = None
+        self.goal: Goal = "best"
 
     def learn(self, told: Tensor) -> None:
         """Fits the model of all answers.
@@ -39,6 +43,9 @@ class PlayerOfLibrary:
         Args:
             told: The options of all questions, the best first, `1 x m x k x d`.
         """
+        early = self.rule == UNDERSTANDING_FIRST and told.shape[1] < UNDERSTOOD
+        understands = early or self.rule == UNDERSTANDING
+        self.goal = "understand" if understands else "best"
         X, feedback = told[0].flatten(0, 1), answers(told.shape[1], self.rule)
         self.model = problem_model(self.problem, X, feedback)
         self.best = incumbent(self.model)
@@ -50,9 +57,8 @@ class PlayerOfLibrary:
     def ask(self) -> Tensor:
         """The next question, `1 x k x d`."""
         seed = int(torch.randint(2**31, (), generator=self.source))
-        goal: Goal = "understand" if self.rule == UNDERSTANDING else "best"
         asked = problem_question(
-            self.problem, self.model, self.rule.options, seed, goal
+            self.problem, self.model, self.rule.options, seed, self.goal
         )
         return asked.options.unsqueeze(0)
 

@@ -9,7 +9,14 @@ import torch
 from botorch.models.model import Model
 from torch import Generator, Tensor
 
-from benchmarks.suite.cell import GLISP, LIBRARY, OPTUNA, UNDERSTANDING, Rule
+from benchmarks.suite.cell import (
+    GLISP,
+    LIBRARY,
+    OPTUNA,
+    UNDERSTANDING,
+    UNDERSTANDING_FIRST,
+    Rule,
+)
 from benchmarks.suite.errors import SuiteError
 from benchmarks.suite.runs.acquisitions import ACQUISITIONS
 from benchmarks.suite.runs.batch_player import MODELS_OF_BATCHES, WAYS_OF_BATCHES
@@ -108,8 +115,9 @@ def check_rule(rule: Rule) -> None:
     Raises:
         SuiteError: One is not; the message lists those that are.
     """
-    asked = {(asks.model, asks.acquisition) for asks in (*LIBRARY, UNDERSTANDING)}
-    if rule.model in PACKAGES or (rule.model, rule.acquisition) in asked:
+    of_library = *LIBRARY, UNDERSTANDING, UNDERSTANDING_FIRST
+    names = {(asks.model, asks.acquisition) for asks in of_library}
+    if rule.model in PACKAGES or (rule.model, rule.acquisition) in names:
         return
     models = [*LEARNING, *MODELS, *TRIALS, *MODELS_OF_BATCHES]
     if rule.options > 2:

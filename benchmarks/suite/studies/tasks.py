@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from benchmarks.suite.cell import GLISP, UNDERSTANDING, Rule, Setting
+from benchmarks.suite.cell import (
+    GLISP,
+    UNDERSTANDING,
+    UNDERSTANDING_FIRST,
+    Rule,
+    Setting,
+)
 from benchmarks.suite.studies.claim import Claim
 from benchmarks.suite.studies.own import (
     LAPSES,
@@ -58,9 +64,15 @@ UNDERSTOOD = Claim(
     UNDERSTANDING,
 )
 
+UNDERSTOOD_FIRST = Claim(
+    "Duels to understand, and then for the best, find more than duels for the best.",
+    UNDERSTANDING_FIRST,
+    DUELS,
+)
+
 OF_PEOPLE = (
     *(RELEVANT_PAIR, RELEVANT_RANKING, EXPLORING, LAPSES.better, ADVISED),
-    *(*PEERS, GLISP, UNDERSTANDING),
+    *(*PEERS, GLISP, UNDERSTANDING, UNDERSTANDING_FIRST),
 )
 
 PEOPLE_TASKS = Study(
@@ -77,7 +89,7 @@ PEOPLE_TASKS = Study(
     num_seeds=50,
     claims=(
         *(*BESIDE_PEERS, *BESIDE_GLISP, *RELEVANCES),
-        *(LAPSES, RANKED_FOUR, UNDERSTOOD),
+        *(LAPSES, RANKED_FOUR, UNDERSTOOD, UNDERSTOOD_FIRST),
     ),
 )
 
