@@ -266,7 +266,7 @@ def test_differences_are_shares_of_the_range(judged, result) -> None:
     shares = (means - means.loc[result.reference]) / unit
     assert result.options["difference"].to_numpy() == pytest.approx(shares.to_numpy())
     worst = result.options.iloc[-1]
-    assert f"{worst.difference:.2g} ({worst.least:.2g} to {worst.most:.2g})" in (
+    assert f"{worst.difference:.2f} ({worst.least:.2f} to {worst.most:.2f})" in (
         result.to_markdown()
     )
 
