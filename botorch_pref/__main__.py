@@ -88,8 +88,8 @@ def _guarded(run: Callable[[T], None], argument: T) -> int:
 def _run(user_options: dict[str, Any]) -> None:
     """Optimises a problem, or explains choices, by the options of the user.
 
-    Options that the user left out have their defaults; the default folder is named after
-    the settings of a run, or after the data.
+    Options that the user left out have their defaults; the default folder is named
+    after the settings of a run, or after the data.
     """
     # Imported here, so that a missing extra ends in a message like any other error.
     from botorch_pref.commands.choices import explain_choices
