@@ -4,7 +4,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from benchmarks.suite.cell import LIBRARY, UNDERSTANDING, Cell, Rule, Setting
+from benchmarks.suite.cell import (
+    LIBRARY,
+    UNDERSTANDING,
+    UNDERSTANDING_FIRST,
+    Cell,
+    Rule,
+    Setting,
+)
 from benchmarks.suite.runs.batch import batches, play_together
 from benchmarks.suite.runs.library import PlayerOfLibrary
 from benchmarks.suite.runs.play import COLUMNS
@@ -51,18 +58,27 @@ def test_it_asks_about_designs_of_every_kind(name: str, rule: Rule) -> None:
     assert regrets == sorted(regrets, reverse=True)
 
 
-@pytest.mark.parametrize("rule", [*LIBRARY, UNDERSTANDING], ids=lambda rule: rule.title)
-def test_it_is_the_recommended_model_and_question(rule: Rule) -> None:
+@pytest.mark.parametrize(
+    ("rule", "answers"),
+    [
+        *((rule, 6) for rule in (*LIBRARY, UNDERSTANDING)),
+        *((UNDERSTANDING_FIRST, answers) for answers in (16, 17)),
+    ],
+    ids=lambda case: case.title if isinstance(case, Rule) else f"{case} answers",
+)
+def test_it_is_the_recommended_model_and_question(rule: Rule, answers: int) -> None:
     problem = make_problem("branin")
     sources = [torch.Generator().manual_seed(3)]
     player = PlayerOfLibrary(rule, problem, False, sources)
     size = rule.options
-    X = torch.rand(6 * size, 2, generator=torch.Generator().manual_seed(0)).double()
-    questions = X.view(6, size, 2)
+    X = torch.rand(
+        answers * size, 2, generator=torch.Generator().manual_seed(0)
+    ).double()
+    questions = X.view(answers, size, 2)
     order = problem.utility(questions).argsort(-1, descending=True)
     ordered = questions.gather(1, order.unsqueeze(-1).expand_as(questions))
     player.learn(ordered.unsqueeze(0))
-    rows = torch.arange(len(X)).view(6, size)
+    rows = torch.arange(len(X)).view(answers, size)
     feedback = Comparisons(rows) if size == 2 else Rankings(rows)
     model = default_model(ordered.flatten(0, 1), feedback)
     torch.testing.assert_close(player.recommended(), incumbent(model))
@@ -71,7 +87,10 @@ def test_it_is_the_recommended_model_and_question(rule: Rule) -> None:
         source = torch.Generator().manual_seed(3)
         return int(torch.randint(2**31, (), generator=source))
 
-    goal: Goal = "understand" if rule == UNDERSTANDING else "best"
+    understands = rule == UNDERSTANDING or (
+        rule == UNDERSTANDING_FIRST and answers < 17
+    )
+    goal: Goal = "understand" if understands else "best"
     question = next_question(model, problem.cube, size, seed=draw(), goal=goal)
     repeated: Tensor = player.ask()
     torch.testing.assert_close(repeated.squeeze(0), question.options)
