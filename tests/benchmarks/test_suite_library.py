@@ -25,7 +25,7 @@ from botorch_pref import (
     next_question,
     recommend,
 )
-from botorch_pref.asking.next_questions import Goal
+from botorch_pref.asking.request import Goal
 from botorch_pref.simulation import make_problem
 
 BEST_OF_FOUR = Rule("library", "next-question", 4, "best")

@@ -11,7 +11,7 @@ from torch import Generator, Tensor
 from benchmarks.suite.cell import UNDERSTANDING, UNDERSTANDING_FIRST, Rule
 from benchmarks.suite.runs.batch_player import answers
 from botorch_pref import incumbent, recommend
-from botorch_pref.asking.next_questions import Goal
+from botorch_pref.asking.request import Goal
 from botorch_pref.simulation.problem import Problem
 from botorch_pref.simulation.question_loop import problem_model, problem_question
 
