@@ -251,6 +251,31 @@ def test_draws_of_a_batch_have_the_moments_of_its_models() -> None:
         assert (off < error * 2**0.5 * largest).all(), f"covariance of {member}"
 
 
+def test_models_of_a_batch_share_no_draw_and_fill_the_space_together() -> None:
+    """At one point a draw is a quasi-random normal number, by its model's moments.
+
+    Of a scrambled Sobol sequence 256 numbers fall into 256 equal cells, one into each.
+    Were the models' base numbers equal, a cell would have four or none.
+    """
+    X, pairs = column(0.1, 0.5, 0.8), torch.tensor([[1, 0], [1, 2]])
+    model = EPPreferenceGP(X, pairs, covar_module=DuelKernel(1)).eval()
+    (batch,) = plausible_models(model, 4).batches
+    point = column(0.3)
+    draws = progress._samples_of_batch(batch, point, 64, seed=0)
+    with torch.no_grad():
+        posterior = batch.posterior(point)
+    # S x M, in deviations.
+    z = (draws - posterior.mean[..., 0]).squeeze(-1) / posterior.variance[
+        :, 0, 0
+    ].sqrt()
+    cells = (256 * torch.special.ndtr(z)).floor().long()
+    counts = torch.bincount(cells.flatten(), minlength=256)
+    assert counts.tolist() == [1] * 256, "draws of models do not fill the space"
+    for member in range(4):
+        coarse = torch.bincount(cells[:, member] // 16, minlength=16)
+        assert coarse.tolist() == [4] * 16, f"draws of the model {member} leave gaps"
+
+
 @in_turn(
     ("arguments", "match"),
     [
