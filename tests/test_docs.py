@@ -4,7 +4,6 @@ import importlib
 import importlib.util
 import json
 import re
-import warnings
 from pathlib import Path
 
 import pytest
@@ -63,10 +62,7 @@ def _exists(name: str) -> bool:
 def test_what_the_glossary_refers_to_exists() -> None:
     names = _names_in((DOCS / "glossary.md").read_text(encoding="utf-8"))
     assert len(names) > 50
-    with warnings.catch_warnings():
-        # Ax imports its own old names.
-        warnings.filterwarnings("ignore", "ax.service", DeprecationWarning)
-        assert [name for name in names if not _exists(name)] == []
+    assert [name for name in names if not _exists(name)] == []
     assert not _exists("botorch_pref.models.NoSuchModel")
     assert not _exists("botorch_pref.no_such_folder.module")
 

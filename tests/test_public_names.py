@@ -3,7 +3,6 @@
 import inspect
 import subprocess
 import sys
-import warnings
 from importlib import import_module
 from typing import Any
 
@@ -16,13 +15,10 @@ FOLDERS = """
     acquisition ax datasets evaluation feedback inference likelihoods linalg models
     optuna plotting posteriors simulation web
 """
-with warnings.catch_warnings():
-    # Ax imports its own old names.
-    warnings.filterwarnings("ignore", "ax.service", DeprecationWarning)
-    PUBLIC_PARTS = [
-        botorch_pref,
-        *(import_module(f"botorch_pref.{name}") for name in FOLDERS.split()),
-    ]
+PUBLIC_PARTS = [
+    botorch_pref,
+    *(import_module(f"botorch_pref.{name}") for name in FOLDERS.split()),
+]
 
 PROMISED = """
 AffineProbitLikelihood BetaRatingLikelihood BotorchPrefError ChanceConstrained

@@ -1,16 +1,9 @@
-"""Shared fixtures of experiments; warnings of Ax about Ax and pandas are let pass."""
+"""Shared fixtures of experiments; warnings of Ax about pandas are let pass."""
 
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-with warnings.catch_warnings():
-    # Ax imports its own old names.
-    warnings.filterwarnings("ignore", "ax.service", DeprecationWarning)
-    import ax.api.client  # noqa: F401
-
 from espresso import create, play
 
 from botorch_pref.ax import PreferenceExperiment

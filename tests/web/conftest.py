@@ -1,20 +1,13 @@
-"""Shared fixtures of the page; warnings of Ax are let pass, as in tests of `ax`."""
+"""Shared fixtures of the page."""
 
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
-from starlette.testclient import TestClient
-
-with warnings.catch_warnings():
-    # Ax imports its own old names.
-    warnings.filterwarnings("ignore", "ax.service", DeprecationWarning)
-    import ax.api.client  # noqa: F401
-
 from calling import Page
+from starlette.testclient import TestClient
 from tea import create
 
 from botorch_pref.ax import PreferenceExperiment
