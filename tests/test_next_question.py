@@ -537,3 +537,51 @@ def test_why_options_are_spread_is_true_of_few_answers(number: int, start: str) 
     ratings = Ratings(torch.zeros(number).long(), torch.full((number,), 0.7).double())
     question = next_question(default_model(POINTS[:1], ratings), CUBE, 2)
     assert question.reason == f"{start} options are spread over all designs."
+
+
+@in_turn(
+    "arguments",
+    [
+        {},
+        {"kind": "line"},
+        {"kind": "plane", "size": 9},
+        {"inequality_constraints": [(torch.tensor([0]), torch.ones(1), 15.0)]},
+        {"discrete_dims": {1: [100.0, 250.0, 900.0]}},
+        {"fixed_features": {1: 300.0}},
+    ],
+)
+def test_options_are_as_precise_as_the_bounds_until_there_is_a_model(
+    arguments: dict[str, Any],
+) -> None:
+    """As BoTorch's `optimize_acqf` returns them, which can be joined with the points.
+
+    Whole numbers as bounds have decimals between them.
+    """
+    for bounds, dtype in (
+        (UNITS, torch.double),
+        (UNITS.float(), torch.float),
+        (UNITS.long(), torch.double),
+    ):
+        options = next_question(None, bounds, **arguments).options
+        assert options.dtype == dtype, f"bounds of {bounds.dtype} are not followed"
+        inside = (options >= UNITS[0]) & (options <= UNITS[1])
+        assert inside.all(), f"{options.tolist()} are not within the bounds"
+
+
+def test_rows_of_a_table_keep_their_type() -> None:
+    for dtype in (torch.float, torch.double):
+        rows = in_units(POINTS).to(dtype)
+        for bounds in (UNITS, UNITS.float()):
+            options = next_question(None, bounds, discrete=rows).options
+            assert options.dtype == dtype, f"rows of {dtype} are options of another"
+            is_row = (options.unsqueeze(1) == rows).all(-1).any(-1)
+            assert is_row.all(), "an option is no row of the table"
+
+
+def test_options_are_as_precise_as_the_points_of_a_model(model: EPPreferenceGP) -> None:
+    options = next_question(model, UNITS.float(), 2).options
+    assert options.dtype == torch.double, "the type of the bounds counts beside a model"
+    X = in_units(POINTS).float()
+    single = default_model(X, ranked(POINTS), bounds=UNITS.float())
+    options = next_question(single, UNITS, 2).options
+    assert options.dtype == torch.float, "options of another type than the points"

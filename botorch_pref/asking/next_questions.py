@@ -231,7 +231,8 @@ def next_question(
 
     Returns:
         The options, the name of the acquisition function, and why these were chosen;
-        of a line a `LineQuestion`.
+        of a line a `LineQuestion`. Options have the type of the model's points, or
+        without a model that of ``discrete`` or of ``bounds``; double for whole numbers.
 
     Raises:
         BotorchPrefError: The model is a batch, or an argument that cannot be.
@@ -242,7 +243,7 @@ def next_question(
     check_count("size", size, at_least=2)
     of_options = {"discrete": discrete, "choices": choices, "beside": beside}
     _check_kind_and_goal(kind, goal, **of_options, feasibility_model=feasibility_model)
-    observed = _observed(model, bounds)
+    observed = _observed(model, bounds, discrete)
     designs = discrete, discrete_dims, categorical, fixed_features
     space = space_of(checked_bounds(bounds, observed), inequality_constraints, *designs)
     # A line has two ends.
@@ -271,11 +272,17 @@ def next_question(
         return _check_question(request, model) or _chosen_question(request, model)
 
 
-def _observed(model: Model | None, bounds: Tensor) -> Tensor:
-    """Returns the points that a model has seen, ``n x d``; of None ``0 x d``."""
+def _observed(model: Model | None, bounds: Tensor, discrete: Tensor | None) -> Tensor:
+    """Returns the points that a model has seen, ``n x d``; of None ``0 x d``.
+
+    Options get their type, which is that of the designs or bounds where there are none.
+    """
     check_kind("bounds", bounds, Tensor)
     if model is None:
-        return bounds.new_zeros(0, bounds.numel() // 2, dtype=torch.double)
+        of_space = discrete if isinstance(discrete, Tensor) else bounds
+        # Whole numbers are ends too, and options between them have decimals.
+        dtype = of_space.dtype if of_space.is_floating_point() else torch.double
+        return bounds.new_zeros(0, bounds.numel() // 2, dtype=dtype)
     check_unbatched(model)
     return observed_points(model)
 
