@@ -967,6 +967,33 @@ def test_ratings_have_a_board(
     assert "leave out --next" in refused(tmp_path, capsys, text, "--next", "1")
 
 
+def test_spreads_of_ratings_are_named_as_such(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Three raters whose means are 2 apart have a spread of about 2 around theirs."""
+    levels = {"ann": 1, "bob": 3, "cem": 5}
+    rows = [
+        (item, rater, level + place % 3)
+        for rater, level in levels.items()
+        for place, item in enumerate("abcd")
+    ]
+    ratings = pd.DataFrame(rows, columns=["item", "rater", "rating"])
+    run(tmp_path, ratings.to_csv(index=False), "--rater", "rater")
+    items, raters, noise = (scale**0.5 for scale in rank_items(ratings).scales)
+    assert raters == pytest.approx(2, rel=0.2), "the spread of 1, 3 and 5 is 2"
+    sentence = (
+        "12 ratings of 4 items by 3 raters. Spreads, in points of the ratings, are "
+        f"standard deviations: items {items:.2f} around their mean, raters "
+        f"{raters:.2f} around theirs, as some rate higher than others, and ratings "
+        f"{noise:.2f} around what item and rater explain."
+    )
+    assert sentence in capsys.readouterr().out, "it is not said what the numbers are"
+    run(tmp_path, ratings[["item", "rating"]].to_csv(index=False))
+    output = capsys.readouterr().out
+    assert "around what the item explains." in output, "there is no rater to explain"
+    assert "raters" not in output, "one speaks of raters where none is named"
+
+
 def test_the_first_are_settled_or_not(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -90,15 +90,18 @@ def notes_on_answers(ranking: RankedItems, answers: DataFrame) -> list[str]:
 
 def _notes_on_ratings(ranking: RatingRanking) -> list[str]:
     """Returns sentences on how many ratings there are, and what makes them differ."""
-    ratings, scales = ranking.ratings, ranking.scales
+    ratings = ranking.ratings
     number = f"{len(ratings):,} ratings of {len(ranking.names):,} items"
-    deviations = [float(scale.sqrt()) for scale in scales]
-    parts = f"items {deviations[0]:.2f}, and noise {deviations[2]:.2f}"
+    items, raters, noise = (f"{scale.sqrt():.2f}" for scale in ranking.scales)
+    spreads, explained = f"items {items} around their mean", "the item explains"
     if RATER in ratings.columns:
         number += f" by {ratings[RATER].nunique():,} raters"
-        parts = f"items {deviations[0]:.2f}, raters {deviations[1]:.2f}, and noise "
-        parts += f"{deviations[2]:.2f}"
-    notes = [f"{number}. What makes ratings differ, in standard deviations: {parts}."]
+        spreads += f", raters {raters} around theirs, as some rate higher than others"
+        explained = "item and rater explain"
+    notes = [
+        f"{number}. Spreads, in points of the ratings, are standard deviations: "
+        f"{spreads}, and ratings {noise} around what {explained}."
+    ]
     return notes + _doubtful_names({"items": [*map(str, ranking.names)]})
 
 
