@@ -166,6 +166,14 @@ def option_title(question: int, place: int) -> str:
     return f"{question + 1} {letter}"
 
 
+def question_number(index: int) -> str:
+    """Numbers a question for errors, which pages show as well as code.
+
+    People count from 1, as in `option_title`, and code takes the index, from 0.
+    """
+    return f"{index + 1} (index {index})"
+
+
 def now() -> str:
     """Returns the time of this moment, as events have it."""
     return moment(datetime.now(UTC))

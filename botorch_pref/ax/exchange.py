@@ -26,6 +26,7 @@ from botorch_pref.ax.events import (
     Option,
     json_text,
     now,
+    question_number,
     stored_parameters,
 )
 from botorch_pref.ax.log import Log
@@ -117,8 +118,9 @@ def repeat_events(
         except (ExperimentError, StorageError) as error:
             raise ExperimentError(
                 f"Event {event.number} of {log.name!r} ({event.kind}, question "
-                f"{event.question}) cannot be taken over: {str(error).rstrip('.')}. To "
-                "copy the answers all the same, create an experiment, and give "
+                f"{question_number(event.question)}) cannot be taken over: "
+                f"{str(error).rstrip('.')}. To copy the answers all the same, create "
+                "an experiment, and give "
                 "record_table the table of answers() with the columns and the "
                 "questions that it can have."
             ) from error

@@ -17,6 +17,7 @@ from botorch_pref.ax.events import (
     LoggedQuestion,
     check_of_line,
     json_text,
+    question_number,
 )
 from botorch_pref.ax.log import Log
 from botorch_pref.ax.settings import SHARE
@@ -102,8 +103,8 @@ class Question:
         """The line that the question is about, which it must have."""
         if self.line is None:
             raise ExperimentError(
-                f"Question {self.index} shows options side by side; ask with line=True "
-                "for designs in between."
+                f"Question {question_number(self.index)} shows options side by side; "
+                "ask with line=True for designs in between."
             )
         return self.line
 
@@ -131,14 +132,14 @@ def asked_question(log: Log, question: Question | int) -> LoggedQuestion:
         raise argument_error("question", index, "a Question, or its index from 0")
     if index not in range(len(log.questions)):
         raise ExperimentError(
-            f"There is no question {quoted(index)}; {len(log.questions)} were asked "
-            "so far, counted from 0."
+            f"There is no question with the index {quoted(index)}; "
+            f"{len(log.questions)} were asked so far, counted from 0."
         )
     logged = log.questions[int(index)]
     if isinstance(question, Question) and Question.from_logged(log, logged) != question:
         raise ExperimentError(
-            f"Question {index} of {log.name!r} shows other options; this one is of "
-            "another experiment."
+            f"Question {question_number(index)} of {log.name!r} shows other options; "
+            "this one is of another experiment."
         )
     return logged
 
@@ -171,17 +172,17 @@ def tell(log: Log, question: LoggedQuestion, fields: Mapping[str, Any]) -> None:
     check_of_line(question.is_line, answer)
     if question.rater not in (None, answer.get("rater")):
         raise ExperimentError(
-            f"Question {question.index} was asked of {question.rater!r}, and "
-            f"{answer['rater']!r} answers; ask about its options anew, with rater= and "
-            "options=."
+            f"Question {question_number(question.index)} was asked of "
+            f"{question.rater!r}, and {answer['rater']!r} answers; ask about its "
+            "options anew, with rater= and options=."
         )
     if before is None:
         log.add(question.index, TOLD, answer)
         return
     if told_again(answer) != told_again(before.what):
         raise ExperimentError(
-            f"Question {question.index} has the answer {dict(before.what)}; withdraw "
-            "it or undo it before you give another one."
+            f"Question {question_number(question.index)} has the answer "
+            f"{dict(before.what)}; withdraw it or undo it before you give another one."
         )
 
 
@@ -258,10 +259,10 @@ class KnownAnswers:
             return True
         for number, standing_answer in standing.items():
             raise ExperimentError(
-                f"Question {number} has another answer of this rater and time about "
-                f"these options: {dict(standing_answer)}. To change it, withdraw "
-                f"question {number}, and give the table again; to add one beside it, "
-                "leave out the time."
+                f"Question {question_number(number)} has another answer of this rater "
+                f"and time about these options: {dict(standing_answer)}. To change it, "
+                f"withdraw it by withdraw({number}), and give the table again; to add "
+                "one beside it, leave out the time."
             )
         return False
 

@@ -98,11 +98,11 @@ def _notes_on_ratings(ranking: RatingRanking) -> list[str]:
         number += f" by {ratings[RATER].nunique():,} raters"
         spreads += f", raters {raters} around theirs, as some rate higher than others"
         explained = "item and rater explain"
-    notes = [
+    note = (
         f"{number}. Spreads, in points of the ratings, are standard deviations: "
         f"{spreads}, and ratings {noise} around what {explained}."
-    ]
-    return notes + _doubtful_names({"items": [*map(str, ranking.names)]})
+    )
+    return [note] + _doubtful_names({"items": [*map(str, ranking.names)]})
 
 
 def _notes_on_duels(

@@ -56,7 +56,7 @@ WRONG: list[tuple[int, Any, str]] = [
     (400, {"winner": 0}, "question"),
     (400, {"question": "0", "winner": 0}, "question"),
     (400, {"question": False, "winner": 0}, "question"),
-    (400, {"question": 7, "winner": 0}, "no question 7"),
+    (400, {"question": 7, "winner": 0}, "no question with the index 7"),
     (400, {"question": 0}, "says nothing"),
     (400, {"question": 0, "winner": 2}, "winner"),
     (400, {"question": 0, "winer": 0}, "winer"),

@@ -55,7 +55,9 @@ def test_texts_that_no_file_keeps_are_refused(experiment) -> None:
 def test_another_answer_is_an_error_until_the_first_is_taken_back(experiment) -> None:
     question = experiment.ask(2)
     experiment.tell(question, winner=1, ratings=[0.25, None])
-    with pytest.raises(ExperimentError, match=r"has the answer.*'winner': 1.*withdraw"):
+    # Its options are 1 A and 1 B to people, and withdraw takes 0.
+    answered = r"Question 1 \(index 0\) has the answer.*'winner': 1.*withdraw"
+    with pytest.raises(ExperimentError, match=answered):
         experiment.tell(question, winner=0)
     with pytest.raises(ExperimentError, match="withdraw"):
         experiment.tell(question, winner=1)
@@ -111,12 +113,12 @@ def test_a_question_is_taken_back_once(experiment) -> None:
 
 
 def test_answers_about_what_was_not_asked(experiment, tmp_path) -> None:
-    with pytest.raises(ExperimentError, match="no question 0"):
+    with pytest.raises(ExperimentError, match="no question with the index 0"):
         experiment.tell(0, winner=0)
     question = experiment.ask(2)
     with pytest.raises(ExperimentError, match="question is True; give a Question"):
         experiment.tell(True, winner=0)
-    with pytest.raises(ExperimentError, match="no question 1"):
+    with pytest.raises(ExperimentError, match="no question with the index 1"):
         experiment.withdraw(1)
     with pytest.raises(ExperimentError, match="not one of \\[0, 1\\]"):
         experiment.tell(question, winner=2)
@@ -260,7 +262,7 @@ def test_the_answer_to_a_question_is_undone(tmp_path) -> None:
     assert experiment.pending == [first]
     with pytest.raises(ExperimentError, match="no answer to this question"):
         experiment.undo(first.index)
-    with pytest.raises(ExperimentError, match="There is no question 7"):
+    with pytest.raises(ExperimentError, match="There is no question with the index 7"):
         experiment.undo(7)
     assert experiment.undo() == last
 

@@ -233,7 +233,9 @@ def test_an_answer_that_was_edited_in_a_table_is_refused(tmp_path) -> None:
         tell(experiment, [A, B], winner=winner, rater="ann")
     table = experiment.answers()
     edited = table.assign(winner=[0, 1, 0, 1])
-    with pytest.raises(ExperimentError, match=r"Question 0 .* withdraw question 0"):
+    with pytest.raises(
+        ExperimentError, match=r"Question 1 \(index 0\) has .* by withdraw\(0\)"
+    ):
         experiment.record_table(edited)
     assert experiment.record_table(table) == []
     experiment.withdraw(0)
