@@ -102,7 +102,7 @@ def _notes_on_ratings(ranking: RatingRanking) -> list[str]:
         f"{number}. Spreads, in points of the ratings, are standard deviations: "
         f"{spreads}, and ratings {noise} around what {explained}."
     )
-    return [note] + _doubtful_names({"items": [*map(str, ranking.names)]})
+    return [note, *_doubtful_names({"items": [*map(str, ranking.names)]})]
 
 
 def _notes_on_duels(
