@@ -17,7 +17,7 @@ from gpytorch.priors import GammaPrior, LogNormalPrior, MultivariateNormalPrior
 from torch import Tensor
 from torch.autograd import Function
 from torch.nn import Parameter
-from torch.nn.functional import logsigmoid
+from torch.nn.functional import logsigmoid, pad
 
 from botorch_pref.errors import FeedbackError, warn_caller
 from botorch_pref.feedback import Feedback
@@ -206,15 +206,22 @@ class RelevanceKernel(Kernel):
                 x1[..., columns] @ x2[..., columns].mT for columns in self.categorical
             )
             agreements = join_rows([product.unsqueeze(-3) for product in products], -3)
-        first, second = (
-            x[..., self.numbers] if self.categorical else x for x in (x1, x2)
-        )
+        first, second = x1, x2
+        if self.categorical:
+            first = x1[..., self.numbers]
+            # Of one set of points it stays one.
+            second = first if x1 is x2 else x2[..., self.numbers]
         inputs = first, second, lengthscale, agreements, raw_relevance
         has_graph = torch.is_grad_enabled() and any(
             part is not None and part.requires_grad for part in inputs
         )
-        compute = _RelevanceCovariance.apply if has_graph else _covariance_by_blocks
-        covariance: Tensor = compute(*inputs)
+        covariance: Tensor
+        if not has_graph:
+            covariance = _covariance_by_blocks(*inputs)
+        elif _num_entries(first, second, raw_relevance) <= _GRAPH_ENTRIES:
+            covariance = _RelevanceCovariance.apply(*inputs)
+        else:
+            covariance = _RecomputedCovariance.apply(*inputs)
         return covariance.squeeze((-2, -1)) if diag else covariance
 
 
@@ -314,8 +321,17 @@ def _sums_over_sets(value: Tensor, factor: Tensor, first: Tensor) -> list[Tensor
     return sums
 
 
-_BLOCK_ENTRIES = 2**16
-"""Correlations that are computed at a time, by each input: more leave the cache."""
+_FEW_ENTRIES, _BLOCK_ENTRIES, _GRAPH_ENTRIES = 2**13, 2**15, 2**17
+"""Correlations by all inputs up to which these are computed at once, since torch takes
+longer to start an operation than to do it; those by one input that are computed at a
+time beyond, since more leave the cache; and those by all inputs that are stored for a
+gradient, since to compute more of them again takes less time than to read them."""
+
+
+def _num_entries(x1: Tensor, x2: Tensor, raw_relevance: Tensor) -> int:
+    """Counts the correlations by all inputs of two sets of points."""
+    batch = joint_shape(x1.shape[:-2], x2.shape[:-2], raw_relevance.shape[:-1])
+    return batch.numel() * x1.shape[-2] * x2.shape[-2] * raw_relevance.shape[-1]
 
 
 def _covariance_by_blocks(
@@ -327,19 +343,71 @@ def _covariance_by_blocks(
 ) -> Tensor:
     """Computes the kernel without a graph, some points of ``x1`` at a time.
 
-    The arguments are those of `_RelevanceCovariance`.
+    The arguments are those of `_RelevanceCovariance`. Where both sets of points are one
+    object the covariance is symmetric, and half of it is computed.
     """
     batch = joint_shape(x1.shape[:-2], x2.shape[:-2], raw_relevance.shape[:-1])
-    entries = batch.numel() * raw_relevance.shape[-1] * x2.shape[-2]
-    size, shares = max(1, _BLOCK_ENTRIES // max(1, entries)), _Shares.of(raw_relevance)
-    blocks = []
-    for start in range(0, max(1, x1.shape[-2]), size):
-        rows = slice(start, start + size)
-        agreeing = None if agreements is None else agreements[..., rows, :]
-        value = _Correlations.of(x1[..., rows, :], x2, lengthscale, agreeing).value
+    num_rows, num_columns = x1.shape[-2], x2.shape[-2]
+    shares = _Shares.of(raw_relevance)
+    if _num_entries(x1, x2, raw_relevance) <= _FEW_ENTRIES:
+        value = _Correlations.of(x1, x2, lengthscale, agreements).value
         factor = torch.addcmul(shares.irrelevance, shares.relevance, value)
-        blocks.append(_sums_over_sets(value, factor, shares.first)[-1])
-    return blocks[0] if len(blocks) == 1 else torch.cat(blocks, -2)
+        return _sums_over_sets(value, factor, shares.first)[-1]
+    is_symmetric = x1 is x2
+    size = max(1, _BLOCK_ENTRIES // (batch.numel() * num_columns))
+    dtype = torch.result_type(x1, raw_relevance)
+    shape = *batch, num_rows, num_columns
+    covariance = torch.empty(shape, dtype=dtype, device=x1.device)
+    for start in range(0, num_rows, size):
+        rows = slice(start, start + size)
+        columns = slice(rows.stop if is_symmetric else None)
+        agreeing = None if agreements is None else agreements[..., rows, columns]
+        block = covariance[..., rows, columns]
+        points = x1[..., rows, :], x2[..., columns, :]
+        _fill_block(block, *points, lengthscale, agreeing, shares)
+        if is_symmetric:
+            covariance[..., :start, rows] = block[..., :start].mT
+    return covariance
+
+
+def _fill_block(
+    block: Tensor,
+    x1: Tensor,
+    x2: Tensor,
+    lengthscale: Tensor | None,
+    agreements: Tensor | None,
+    shares: _Shares,
+) -> None:
+    """Computes a ``block`` of the kernel in place, one input after the other.
+
+    Other arguments are those of `_RelevanceCovariance`, and the shares of its inputs.
+    Sums over sets are those of `_sums_over_sets`.
+    """
+    correlations: list[Tensor] = []
+    distance, other = torch.empty_like(block), torch.empty_like(block)
+    numbers = 0 if lengthscale is None else x1.shape[-1]
+    if lengthscale is not None:
+        rate = math.sqrt(5) / lengthscale
+        first, second = (x1 * rate).unbind(-1), (x2 * rate).unbind(-1)
+    if agreements is not None:
+        correlations = [*agreements.unbind(-3)]
+    parts = zip(*(part.unbind(-3) for part in shares), strict=True)
+    for place, (relevance, irrelevance, share) in enumerate(parts):
+        if place < numbers:
+            # As `_Correlations` does, in two matrices.
+            ends = first[place].unsqueeze(-1), second[place].unsqueeze(-2)
+            torch.sub(*ends, out=distance).abs_()
+            torch.neg(distance, out=other).exp_()
+            value = distance.addcmul_(distance, distance, value=1 / 3)
+            value = value.add_(1.0).mul_(other)
+        else:
+            value = correlations[place - numbers]
+        if place == 0:
+            torch.mul(share, value, out=block)
+            continue
+        # D = (1 - r) D + (s + r D) k, of the sum D before.
+        torch.addcmul(share, relevance, block, out=other).mul_(value)
+        torch.addcmul(other, irrelevance, block, out=block)
 
 
 class _RelevanceCovariance(Function):
@@ -439,6 +507,75 @@ class _RelevanceCovariance(Function):
             )
         )
         return *of_points, of_lengthscale, of_agreements, of_relevance
+
+
+class _RecomputedCovariance(Function):
+    """The kernel of relevances of many points, which its gradient computes once more.
+
+    Its arguments and its result are those of `_RelevanceCovariance`, whose gradients it
+    sums over blocks of points. What that saves would leave the cache.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        x1: Tensor,
+        x2: Tensor,
+        lengthscale: Tensor | None,
+        agreements: Tensor | None,
+        raw_relevance: Tensor,
+    ) -> Tensor:
+        """Computes the covariance, ``batch_shape x q x m``, and saves the arguments."""
+        inputs = x1, x2, lengthscale, agreements, raw_relevance
+        ctx.save_for_backward(*inputs)
+        ctx.is_symmetric = x1 is x2
+        return _covariance_by_blocks(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        """Computes gradients in the inputs from that in the covariance, ``gradient``.
+
+        Entries of one set of points are twice in the covariance but for its diagonal:
+        those on one side of it have the gradients of both.
+        """
+        inputs, are_wanted = ctx.saved_tensors, ctx.needs_input_grad
+        if torch.is_grad_enabled():
+            return _recorded_gradients(inputs, are_wanted, gradient)
+        # Points of choices alone have no numbers, and no gradient.
+        are_wanted = [
+            is_wanted and part.numel() > 0
+            for part, is_wanted in zip(inputs, are_wanted, strict=True)
+        ]
+        x1, x2, lengthscale, agreements, raw_relevance = leaves = [
+            None if part is None else part.detach().requires_grad_(is_wanted)
+            for part, is_wanted in zip(inputs, are_wanted, strict=True)
+        ]
+        wanted = [
+            x for x, is_wanted in zip(leaves, are_wanted, strict=True) if is_wanted
+        ]
+        sums, num_rows = [torch.zeros_like(leaf) for leaf in wanted], x1.shape[-2]
+        of_row = _num_entries(x1, x2, raw_relevance) // num_rows
+        size = max(1, _GRAPH_ENTRIES // of_row)
+        for start in range(0, num_rows, size):
+            rows = slice(start, start + size)
+            columns = slice(rows.stop if ctx.is_symmetric else None)
+            of_block = gradient[..., rows, columns]
+            if ctx.is_symmetric:
+                above = gradient[..., :start, rows].mT
+                of_block = of_block + pad(above, (0, of_block.shape[-1] - start))
+            with torch.enable_grad():
+                agreeing = (
+                    None if agreements is None else agreements[..., rows, columns]
+                )
+                points = x1[..., rows, :], x2[..., columns, :]
+                block = _RelevanceCovariance.apply(
+                    *points, lengthscale, agreeing, raw_relevance
+                )
+            of_part = torch.autograd.grad(block, wanted, of_block)
+            for total, part in zip(sums, of_part, strict=True):
+                total += part
+        gradients = iter(sums)
+        return tuple(next(gradients) if is_wanted else None for is_wanted in are_wanted)
 
 
 def _recorded_gradients(

@@ -20,7 +20,7 @@ from botorch_pref import (
     PreferenceMarginalLogLikelihood,
 )
 from botorch_pref.errors import FeedbackError
-from botorch_pref.models import RelevanceKernel
+from botorch_pref.models import RelevanceKernel, kernels
 
 DOUBLE = torch.float64
 
@@ -41,6 +41,19 @@ def mixed_kernel() -> RelevanceKernel:
     return kernel
 
 
+@pytest.fixture(params=[False, True], ids=["at once", "in blocks"])
+def portions(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has few points computed as many are: a row or two at a time."""
+    if request.param:
+        for name, entries in {
+            "_FEW_ENTRIES": 0,
+            "_BLOCK_ENTRIES": 14,
+            "_GRAPH_ENTRIES": 42,
+        }.items():
+            monkeypatch.setattr(kernels, name, entries)
+
+
+@pytest.mark.usefixtures("portions")
 def test_the_kernel_is_the_sum_over_sets_of_inputs() -> None:
     kernel, X = mixed_kernel(), mixed_points(7)
     correlations = [
@@ -61,6 +74,8 @@ def test_the_kernel_is_the_sum_over_sets_of_inputs() -> None:
             expected += math.prod(weights) * product
             total += math.prod(weights)
     torch.testing.assert_close(kernel(X).to_dense(), expected / total)
+    with torch.no_grad():
+        torch.testing.assert_close(kernel(X).to_dense(), expected / total)
     unit = torch.ones(7, dtype=DOUBLE)
     torch.testing.assert_close(kernel(X, diag=True), unit)
     torch.testing.assert_close(kernel(X, X[:4]).to_dense(), expected[:, :4] / total)
@@ -95,6 +110,7 @@ LOG_ODDS = [
 ]
 
 
+@pytest.mark.usefixtures("portions")
 @pytest.mark.parametrize("log_odds", LOG_ODDS)
 def test_extreme_relevances_keep_their_digits(log_odds: list[float]) -> None:
     """Main effects at one end, the product of all inputs at the other."""
@@ -110,6 +126,9 @@ def test_extreme_relevances_keep_their_digits(log_odds: list[float]) -> None:
     )
     dense_kernel = kernel(X).to_dense()
     torch.testing.assert_close(dense_kernel, expected, rtol=1e-12, atol=1e-15)
+    with torch.no_grad():
+        without_graph = kernel(X).to_dense()
+    torch.testing.assert_close(without_graph, expected, rtol=1e-12, atol=1e-15)
     sources = kernel.raw_relevance, kernel.raw_lengthscale, X
     for part, truth in zip(
         torch.autograd.grad((pull * dense_kernel).sum(), sources),
@@ -134,6 +153,7 @@ def test_options_of_a_choice_are_exchangeable() -> None:
     torch.testing.assert_close(kernel(X).to_dense(), kernel(renamed).to_dense())
 
 
+@pytest.mark.usefixtures("portions")
 @pytest.mark.parametrize("log_odds", [[-2.0, 0.5, -0.4], [40.0, -40.0, 1.0]])
 def test_gradients_are_those_of_differences(log_odds: list[float]) -> None:
     """Of points on both sides, and once more; see also saturated relevances above."""
@@ -152,6 +172,7 @@ def test_gradients_are_those_of_differences(log_odds: list[float]) -> None:
     torch.autograd.gradgradcheck(value, inputs)
 
 
+@pytest.mark.usefixtures("portions")
 def test_models_of_a_batch_have_relevances_of_their_own() -> None:
     batch = torch.Size([2])
     kernel = RelevanceKernel(5, batch, categorical=[(1, 2, 3)]).double()
