@@ -1,11 +1,12 @@
-"""Time of a report, a recommendation and a line question, averaged over explanations.
+"""Time of a report, a recommendation and questions, averaged over explanations.
 
     python benchmarks/report_time.py
     python benchmarks/report_time.py --repeats 5
 
 Prints processor seconds, the least and the median of repeats, after thirty rankings of
-four in a box, and in a mixed space with a linear constraint. Questions before are
-points of a Sobol sequence, and nothing is kept between repeats.
+four in a box, and in a mixed space with a linear constraint, and after 20 to 60 in
+twenty parameters of which three matter. Questions before are points of a Sobol
+sequence, and nothing is kept between repeats.
 """
 
 from __future__ import annotations
@@ -28,23 +29,40 @@ from ax_ask_time import CONSTRAINTS, PARAMETERS, utility  # noqa: E402
 
 from botorch_pref.ax import PreferenceExperiment  # noqa: E402
 
-ANSWERED, REPEATS = 30, 3
-TASKS = "report", "recommend", "line question"
-BOX = [
-    RangeParameterConfig(name=name, parameter_type="float", bounds=(0, 1))
-    for name in "abcd"
-]
+REPEATS = 3
+TASKS = "report", "recommend", "ranking of four", "line question"
+
+
+def box(names: str) -> list[RangeParameterConfig]:
+    """Parameters from 0 to 1.
+
+    Args:
+        names: A letter each.
+    """
+    return [
+        RangeParameterConfig(name=name, parameter_type="float", bounds=(0, 1))
+        for name in names
+    ]
+
+
 SPACES: dict[str, dict[str, Any]] = {
-    "box": {"parameters": BOX},
+    "4 parameters": {"parameters": box("abcd")},
     "mixed, constraint": {
         "parameters": PARAMETERS,
         "parameter_constraints": [*CONSTRAINTS.values()][-1],
     },
+    "20 parameters": {"parameters": box("abcdefghijklmnopqrst")},
 }
+ANSWERED = {
+    "4 parameters": (30,),
+    "mixed, constraint": (30,),
+    "20 parameters": (20, 40, 60),
+}
+"""How many rankings of four come before, by the name of the space."""
 
 
 def in_box(option: Any) -> float:
-    """Utility of an option of the box, in which one parameter does nothing.
+    """Utility of an option of a box, in which three parameters do something.
 
     Args:
         option: By name.
@@ -52,18 +70,19 @@ def in_box(option: Any) -> float:
     return -((option["a"] - 0.4) ** 2) - 0.5 * (option["b"] - 0.6) ** 2 - option["c"]
 
 
-def answered(storage: Path, space: str) -> PreferenceExperiment:
-    """An experiment with thirty rankings of four.
+def answered(storage: Path, space: str, number: int) -> PreferenceExperiment:
+    """An experiment with rankings of four.
 
     Args:
         storage: Its file.
         space: Its name in `SPACES`.
+        number: Of the rankings.
     """
     experiment = PreferenceExperiment.create(
-        "timed", storage=storage, initial=ANSWERED, repeat_rate=0.0, **SPACES[space]
+        "timed", storage=storage, initial=number, repeat_rate=0.0, **SPACES[space]
     )
-    value = in_box if space == "box" else utility
-    for _ in range(ANSWERED):
+    value = utility if space == "mixed, constraint" else in_box
+    for _ in range(number):
         question = experiment.ask(4)
         values = [value(option) for option in question.options]
         order = sorted(range(4), key=values.__getitem__, reverse=True)
@@ -87,6 +106,7 @@ def tasks(storage: Path) -> dict[str, Callable[[], object]]:
     return {
         "report": lambda: opened().report(),
         "recommend": lambda: opened().recommend(),
+        "ranking of four": lambda: opened().ask(4),
         "line question": lambda: opened().ask(line=True),
     }
 
@@ -96,19 +116,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=REPEATS)
     repeats = parser.parse_args().repeats
-    start(f"after {ANSWERED} rankings of four, seconds of {repeats} repeats")
+    start(f"after rankings of four, seconds of {repeats} repeats")
     rows = []
     with TemporaryDirectory() as folder:
-        for number, space in enumerate(SPACES):
-            storage = Path(folder) / f"{number}.db"
-            answered(storage, space)
+        settings = [
+            (s, number) for s, numbers in ANSWERED.items() for number in numbers
+        ]
+        for place, (space, number) in enumerate(settings):
+            storage = Path(folder) / f"{place}.db"
+            answered(storage, space, number)
             acts = tasks(storage)
             for name in TASKS:
                 act = acts[name]
                 act()  # What is imported and compiled at first does not count.
                 times = [seconds(act) for _ in range(repeats)]
-                rows.append([space, name, min(times), median(times)])
-    print_table(["space", "what", "least", "median"], rows)
+                rows.append([space, number, name, min(times), median(times)])
+    print_table(["space", "rankings", "what", "least", "median"], rows)
 
 
 if __name__ == "__main__":

@@ -65,7 +65,8 @@ TINY = {
         **{"DESIGNS": (9,), "RANKED": 2},
     ),
     "report_time": tiny(
-        "--repeats 1", **{"ANSWERED": 2, "SPACES": Only("box"), "TASKS": ("recommend",)}
+        "--repeats 1",
+        **{"ANSWERED": {"4 parameters": (2,)}, "TASKS": ("recommend",)},
     ),
     "accuracy_audit": tiny(
         "--out {folder}",
