@@ -106,7 +106,7 @@ def best_of_experiment(
     adapter = _fitted(
         question_choice.model_spec(settings, UtilityMean), experiment, seed
     )
-    means, variances = _moments(adapter, adapter.datapoints)
+    means, variances = _moments(adapter.judged_posterior)
     best = int(means.argmax())
     return adapter.arms[best], float(means[best]), float(variances[best])
 
@@ -120,7 +120,7 @@ def best_shown(adapter: PreferenceAdapter) -> TParameterization:
     Raises:
         ExperimentError: Constraints forbid all options there.
     """
-    arms, means = adapter.arms, _moments(adapter, adapter.datapoints)[0]
+    arms, means = adapter.arms, mean_of(adapter.judged_posterior)
     allowed = allowed_here(adapter, arms)
     if not allowed.any():
         raise ExperimentError(
@@ -141,18 +141,18 @@ def predictions(
     adapter: PreferenceAdapter, designs: list[TParameterization]
 ) -> DataFrame:
     """Predicts the mean and standard deviation of the utility of each design."""
-    mean, variance = _moments(adapter, adapter.points_of(designs))
+    with torch.no_grad():
+        posterior = adapter.utility.posterior(adapter.points_of(designs))
+    mean, variance = _moments(posterior)
     return table_of({"mean": mean, "deviation": variance.sqrt()})
 
 
-def _moments(adapter: PreferenceAdapter, points: Tensor) -> tuple[Tensor, Tensor]:
-    """Computes mean and variance of the utility of transformed points, ``n x d``.
+def _moments(posterior: Any) -> tuple[Tensor, Tensor]:
+    """Computes mean and variance of a posterior of ``n`` utilities, ``n`` each.
 
-    Each is ``n`` long. An ensemble and a fully Bayesian model predict a mixture, and
-    these are its mean and variance.
+    An ensemble and a fully Bayesian model predict a mixture, and these are its mean and
+    variance.
     """
-    with torch.no_grad():
-        posterior: Any = adapter.utility.posterior(points)
     variance: Tensor = getattr(posterior, "mixture_variance", posterior.variance)
     return mean_of(posterior), variance.squeeze(-1)
 
@@ -178,7 +178,9 @@ def best_anywhere(log: Log, adapter: PreferenceAdapter) -> TParameterization:
             candidates += [dict(arm.parameters) for arm in run.arms]
         feasible = [c for c in candidates if log.space.check_membership(c)]
         feasible = feasible or [best_shown(adapter)]
-        means, _ = _moments(adapter, adapter.points_of(feasible))
+        with torch.no_grad():
+            points = adapter.points_of(feasible)
+            means = mean_of(adapter.utility.posterior(points))
     best = feasible[int(means.argmax())]
     # One-hot columns stand last, so that Ax's candidates are in another order.
     return _stop_near(log, adapter, best) or {n: best[n] for n in log.space.parameters}

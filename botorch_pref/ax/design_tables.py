@@ -112,10 +112,13 @@ def option_table(
     """
     titles = [log.titles[arm.name] for arm in arms]
     parameters = [arm.parameters for arm in arms]
-    points = adapter.points_of(parameters)
-    mean, lower, upper = central_interval(adapter.utility.posterior(points), LEVEL)
+    judged, posteriors = len(adapter.arms), [adapter.judged_posterior]
+    if len(arms) > judged:
+        others = adapter.points_of(parameters[judged:])
+        posteriors.append(adapter.utility.posterior(others))
+    parts = [central_interval(posterior, LEVEL) for posterior in posteriors]
+    mean, lower, upper = map(torch.cat, zip(*parts, strict=True))
     moments = table_of({"mean": mean, "lower": lower, "upper": upper})
-    judged = len(adapter.arms)
     best, places = _best_probabilities(log, adapter, mean[:judged])
     copies = ["" if i == j else titles[j] for i, j in enumerate(places)]
     columns = parameter_columns(log.space.parameters, OPTION_COLUMNS)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping
-from copy import copy
 from typing import Any
 
 import torch
@@ -112,9 +111,8 @@ def _other_contexts(log: Log, adapter: PreferenceAdapter) -> dict[str, str]:
     rows = {}
     for text, context in distinct.items():
         # The same fit: other parts of the report go on with this context.
-        there = copy(adapter)
-        there.context = context
-        rows[f"recommended where {text}"] = _design_text(log, best_shown(there))
+        there = best_shown(adapter.in_context(context))
+        rows[f"recommended where {text}"] = _design_text(log, there)
     return rows
 
 

@@ -14,7 +14,11 @@ from gpytorch.kernels import AdditiveKernel, Kernel, ProductKernel, ScaleKernel
 from torch import Generator, Tensor
 
 from botorch_pref.errors import BotorchPrefError
-from botorch_pref.evaluation.progress import NUM_SAMPLES, utility_samples
+from botorch_pref.evaluation.progress import (
+    NUM_SAMPLES,
+    posterior_samples,
+    utility_posterior,
+)
 from botorch_pref.feedback import Feedback
 from botorch_pref.models import (
     AveragedUtility,
@@ -25,7 +29,7 @@ from botorch_pref.models.plausible import member_batches
 from botorch_pref.models.raters import answered_model
 from botorch_pref.models.utility_model import check_one_to_one
 from botorch_pref.numerics.argument_checks import check_kind, check_probabilities
-from botorch_pref.posteriors.gaussian import central_interval, mean_at
+from botorch_pref.posteriors.gaussian import central_interval, mean_of
 
 QUANTILES = (0.05, 0.95)
 """The range of each feature over which its effect is told."""
@@ -129,7 +133,7 @@ def inclusion_probabilities(
             source = answered_model(batch)
             # A copy, for its relevances change, without the solution, which is large.
             changed = source.with_feedback(source.feedback)
-            evidence = changed.log_evidence()
+            evidence = changed.evidence_value()
             for ratios, columns in zip(log_ratios, inputs, strict=True):
                 without = _evidence_without(changed, columns)
                 if without is not None:
@@ -156,7 +160,7 @@ def _evidence_without(model: PreferenceGP, columns: Sequence[int]) -> Tensor | N
         return None
     for kernel, inputs in zip(kernels, places, strict=True):
         kernel.raw_relevance[..., inputs] = -torch.inf
-    evidence = None if _depends_on(model, columns) else model.log_evidence()
+    evidence = None if _depends_on(model, columns) else model.evidence_value()
     for kernel, relevance in zip(kernels, before, strict=True):
         kernel.raw_relevance.copy_(relevance)
     return evidence
@@ -303,8 +307,10 @@ def changes_from(model: Model, design: Tensor, moved: Tensor, level: float) -> C
     if not differs.any():
         return Changes(mean, lower, upper)
     points = torch.cat([design, moved[differs]])
-    means = mean_at(model, points).cpu().double()
-    samples = utility_samples(model, points, NUM_SAMPLES, seed=0)
+    # One posterior for means and draws.
+    posterior = utility_posterior(model, points)
+    means = mean_of(posterior).cpu().double()
+    samples = posterior_samples(model, posterior, NUM_SAMPLES, seed=0)
     draws = samples.flatten(end_dim=-2).cpu().double()
     changes, places = draws[:, 1:] - draws[:, :1], differs.nonzero().flatten().cpu()
     mean[places] = lower[places] = upper[places] = means[1:] - means[0]

@@ -185,8 +185,21 @@ def utility_samples(
     least where as many are asked for. One seed always gives the same draws; the global
     random state stays as it is.
     """
+    posterior = utility_posterior(model, points)
+    return posterior_samples(model, posterior, num_samples, seed)
+
+
+def utility_posterior(model: Model, points: Tensor) -> TorchPosterior:
+    """Computes the joint posterior of utilities at points, without a graph."""
     with torch.no_grad():
-        posterior = cast("TorchPosterior", check_one_to_one(model).posterior(points))
+        return cast("TorchPosterior", check_one_to_one(model).posterior(points))
+
+
+def posterior_samples(
+    model: Model, posterior: TorchPosterior, num_samples: int, seed: int
+) -> Tensor:
+    """Draws what `utility_samples` does from a posterior of the model at points."""
+    with torch.no_grad():
         count = num_samples
         if is_ensemble(model):
             equal_part = math.ceil(num_samples / model.batch_shape[-1])

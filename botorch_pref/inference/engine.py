@@ -555,6 +555,11 @@ class Engine(ABC):
         """The engine whose evidence is that of this one: mostly itself."""
         return self
 
+    @property
+    def of_evidence_value(self) -> Engine:
+        """The engine of an evidence without a gradient, which may take less."""
+        return self.of_evidence
+
     def accepts(self, factors: type[Factors]) -> bool:
         """Tells whether the engine takes a class of factors."""
         return any(issubclass(factors, kind) for kind in self.takes)

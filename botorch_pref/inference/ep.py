@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar, cast
 
@@ -521,6 +521,14 @@ class ExpectationPropagation(Engine):
     def __post_init__(self) -> None:
         """Refuses a memory of one sweep, which has no differences."""
         check_count("memory", self.memory, at_least=2)
+
+    @property
+    def of_evidence_value(self) -> ExpectationPropagation:
+        """See base class: with the root of the tolerance, which is the evidence's.
+
+        The evidence is stationary in the sites, and its gradient is not.
+        """
+        return replace(self, tolerance=self.tolerance**0.5)
 
     def fixed_point(
         self, problem: EPProblem, start: WarmStart | None

@@ -125,8 +125,8 @@ class HyperparameterDensity(Module):
         There is a piece for each learned parameter, which is a function of it:
         :meth:`log_density` has put the parameters into the model.
         """
-        with torch.set_grad_enabled(has_graph):
-            total = self.model.log_evidence()
+        model = self.model
+        total = model.log_evidence() if has_graph else model.evidence_value()
         for part, piece in zip(self._learned, pieces, strict=True):
             value = part.value(part.module)
             log_prior = part.prior.log_prob(value)

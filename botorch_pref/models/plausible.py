@@ -470,8 +470,7 @@ def _guesses(guesser: PreferenceGP, log_weights: Tensor) -> float:
     hyper-parameters, is the mean of the weights of their draws.
     """
     log_evidence = log_weights.logsumexp(0) - math.log(len(log_weights))
-    with torch.no_grad():
-        return float((guesser.log_evidence() - log_evidence).sigmoid())
+    return float((guesser.evidence_value() - log_evidence).sigmoid())
 
 
 def _with_guesser(

@@ -272,6 +272,18 @@ class PreferenceGP(UtilityModel, GP):
         weights = self._weight_prior
         return prior if weights is None else prior.with_weights(weights)
 
+    @torch.no_grad()
+    def evidence_value(self) -> Tensor:
+        """Computes the log evidence, ``batch_shape``, without its gradient.
+
+        The engine may stop earlier then: expectation propagation does, where what is
+        left is of second order in the evidence, about its own tolerance.
+
+        Raises:
+            BotorchPrefError: There are no answers.
+        """
+        return self._evidence_solution(self.engine.of_evidence_value).log_evidence
+
     def log_evidence(self) -> Tensor:
         """Computes the log evidence of all answers under the present hyper-parameters.
 
@@ -293,7 +305,11 @@ class PreferenceGP(UtilityModel, GP):
         Raises:
             BotorchPrefError: There are no answers.
         """
-        solution = self._solve(self._cache.start, self.engine.of_evidence)
+        return self._evidence_solution(self.engine.of_evidence)
+
+    def _evidence_solution(self, engine: Engine) -> Solution[PosteriorTerms]:
+        """Solves anew by an engine from where the last solution ended."""
+        solution = self._solve(self._cache.start, engine)
         _ = solution.log_evidence  # now: it may fail as it is computed
         self._warn_of(solution)
         self._cache.start = solution.warm_start()

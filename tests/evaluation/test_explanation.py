@@ -351,6 +351,9 @@ def test_inclusion_compares_evidences_with_those_of_models_without_an_input() ->
 
     members = [model_of(seed, [0, 1, 2]) for seed in range(4)]
     evidences = torch.stack([member.log_evidence() for member in members]).detach()
+    # What sweeps leave is of second order: the tolerance, 1e-7, beside some nats.
+    values = torch.stack([member.evidence_value() for member in members])
+    assert torch.allclose(values, evidences, rtol=1e-6), "no gradient, the same value"
     averaged = AveragedUtility(members[0], members)
     stated = inclusion_probabilities(averaged, [[0], [1], CHOICE, [4], [1, 3]])
     others = [[1, 2], [0, 2], [0, 1], [0, 1], [0]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from inspect import signature
@@ -28,6 +29,7 @@ from botorch.acquisition.acquisition import AcquisitionFunction
 from botorch.acquisition.analytic import AnalyticAcquisitionFunction
 from botorch.exceptions.errors import CandidateGenerationError
 from botorch.models.model import Model
+from botorch.posteriors.posterior import Posterior
 from botorch.utils.datasets import SupervisedDataset
 from torch import Tensor
 
@@ -304,6 +306,22 @@ class PreferenceAdapter(TorchAdapter):
         # Where raters are kept apart, an arm has a row for each of its raters.
         first = [rows.index(place) for place in range(max(rows) + 1)]
         return self.dataset.X[first]
+
+    @cached_property
+    def judged_posterior(self) -> Posterior:
+        """The joint posterior of the `utility` at the `datapoints`, without a graph.
+
+        Findings ask for it often, and it takes as long as a fit.
+        """
+        with torch.no_grad():
+            return self.utility.posterior(self.datapoints)
+
+    def in_context(self, context: Context) -> PreferenceAdapter:
+        """Copies the adapter, with the same model, for another context."""
+        there = copy(self)
+        there.context = context
+        there.__dict__.pop("judged_posterior", None)
+        return there
 
     @property
     def arms(self) -> list[Arm]:

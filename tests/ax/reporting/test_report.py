@@ -34,7 +34,7 @@ from botorch_pref.ax.generation import adapter as adapter_module
 from botorch_pref.ax.summary import all_judged, candidate_points
 from botorch_pref.errors import ExperimentError
 from botorch_pref.evaluation import best_probability
-from botorch_pref.models import averaged_utility
+from botorch_pref.models import AveragedUtility, averaged_utility
 from botorch_pref.models.plausible import NUM_MODELS
 
 
@@ -220,6 +220,22 @@ def test_designs_are_predicted_by_the_average(judged) -> None:
             judged.predict(wrong)
     with pytest.raises(ExperimentError, match="are pooled"):
         judged.predict(designs, rater="ann")
+
+
+def test_designs_that_were_judged_are_predicted_once(judged, monkeypatch) -> None:
+    """The best of them is named in six places, and tables have their moments."""
+    asked, moments = [], AveragedUtility.moments
+
+    def counted(model, X):
+        asked.append(X)
+        return moments(model, X)
+
+    monkeypatch.setattr(AveragedUtility, "moments", counted)
+    points = judged.fitted_adapter().datapoints
+    judged.report()
+    times = sum(X.shape == points.shape and torch.equal(X, points) for X in asked)
+    # Differences to the best ask for the others and then for it: here, the same points.
+    assert times == 2, "tables and recommendations share one prediction"
 
 
 @pytest.mark.slow
