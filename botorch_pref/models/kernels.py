@@ -546,10 +546,11 @@ class _RecomputedCovariance(Function):
             is_wanted and part.numel() > 0
             for part, is_wanted in zip(inputs, are_wanted, strict=True)
         ]
-        x1, x2, lengthscale, agreements, raw_relevance = leaves = [
+        leaves: list[Any] = [
             None if part is None else part.detach().requires_grad_(is_wanted)
             for part, is_wanted in zip(inputs, are_wanted, strict=True)
         ]
+        x1, x2, lengthscale, agreements, raw_relevance = leaves
         wanted = [
             x for x, is_wanted in zip(leaves, are_wanted, strict=True) if is_wanted
         ]
