@@ -61,6 +61,9 @@ GLISP = Rule("glis", "glisp")
 LIBRARY = Rule("library", "next-question", 4, "order"), Rule("library", "next-question")
 """What the library asks people who rank four, and people who compare two."""
 
+WITHOUT_RIVALS = Rule("library", "without-rivals", 4, "order")
+"""The same of those who rank, but that it never shows an unbeaten option again."""
+
 UNDERSTANDING = Rule("library", "question-to-understand")
 """What it asks those who compare two, to know what each parameter does."""
 

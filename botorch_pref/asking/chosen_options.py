@@ -22,6 +22,7 @@ from botorch_pref.acquisition.duels import observed_points
 from botorch_pref.acquisition.exploring_rule import SMALLEST_DIFFERENCE
 from botorch_pref.acquisition.knowledge_gradient import without_hopeless
 from botorch_pref.acquisition.option_search import best_options
+from botorch_pref.acquisition.unbeaten_rival import unbeaten_rival
 from botorch_pref.asking.request import Request
 from botorch_pref.models.answer_likelihoods import knows_duels
 from botorch_pref.posteriors.gaussian import mean_at
@@ -63,6 +64,21 @@ def best_there(request: Request, model: Model) -> Tensor:
     return best_design(model, request.space, request.draw_seed)
 
 
+def present_options(request: Request, model: Model, best: Tensor) -> Tensor:
+    """Returns the options that challengers join, ``k x d``.
+
+    They are those beside, if there are any. Else they are the best design, and in a
+    question of three options or more about the best an `unbeaten_rival`, unless the
+    user says which the best design is.
+    """
+    if len(request.beside):
+        return request.beside
+    if request.size < 3 or request.goal != "best" or len(request.best):
+        return best
+    rival = unbeaten_rival(model, request.space, best, request.open_questions)
+    return torch.cat([best, rival])
+
+
 def is_best_so_far(request: Request, best: Tensor) -> bool:
     """Tells whether ``best``, ``1 x d``, was observed, or is the user's ``best``."""
     return len(request.best) > 0 or bool((request.observed == best).all(-1).any())
@@ -81,9 +97,10 @@ def new_pair(request: Request, model: Model, rule: Any, best: Tensor) -> Tensor:
     return _searched(acquisition, request, best[:0], 2, best)
 
 
-def with_challengers(request: Request, model: Model, rule: Any, best: Tensor) -> Tensor:
-    """Adds challengers one at a time to the options that are there, ``size x d``."""
-    options = request.beside if len(request.beside) else best
+def with_challengers(
+    request: Request, model: Model, rule: Any, best: Tensor, options: Tensor
+) -> Tensor:
+    """Adds challengers one at a time to options, ``k x d``; returns ``size x d``."""
     acquisition = _acquisition(rule(model, X_ref=best), request)
     pending = _pending_options(request, model, best)
     while len(options) < request.size:
@@ -93,12 +110,14 @@ def with_challengers(request: Request, model: Model, rule: Any, best: Tensor) ->
     return options
 
 
-def with_joint_challengers(request: Request, model: Model, best: Tensor) -> Tensor:
-    """Adds challengers, chosen jointly, to the options that are there, ``size x d``.
+def with_joint_challengers(
+    request: Request, model: Model, best: Tensor, options: Tensor
+) -> Tensor:
+    """Adds challengers, chosen jointly, to options, ``k x d``; returns ``size x d``.
 
     Where designs cannot be listed, those that hardly an answer would name are replaced.
     """
-    space, options = request.space, request.beside if len(request.beside) else best
+    space = request.space
     likely = likely_best(model, space.sample_near(best, _DESIGNS, request.draw_seed))
     choices = request.choices if len(request.choices) else likely
     value = DuelingJointKG(model, X_ref=best, choices=choices)

@@ -45,6 +45,7 @@ from botorch_pref.asking.chosen_options import (
     best_there,
     is_best_so_far,
     new_pair,
+    present_options,
     with_challengers,
     with_joint_challengers,
 )
@@ -175,6 +176,10 @@ def next_question(
     how often she lapses explains them hardly better than a coin does, every second one
     is of designs that were shown, and its answer is foreseen (`reliability_check`); but
     never where ``best`` or ``beside`` says what to show.
+
+    A question of three options or more also shows an option that won all its answers,
+    and that the model yet holds for worse than the best: it is beaten, or the model
+    learns (`unbeaten_rival`); but not where ``best`` or ``beside`` says what to show.
 
     The goal "understand" asks what each parameter does, by the answer that says most
     about utilities (`DuelingBALD`): of two new points, or of the best design and a
@@ -418,16 +423,18 @@ def _chosen_question(request: Request, model: Model) -> Question:
         options, reason = new_pair(request, model, rule, best), reason_of_pair(rule)
     else:
         is_joint = rule is DuelingJointKG
+        present = present_options(request, model, best)
         options = (
-            with_joint_challengers(request, model, best)
+            with_joint_challengers(request, model, best, present)
             if is_joint
-            else with_challengers(request, model, rule, best)
+            else with_challengers(request, model, rule, best, present)
         )
         reason = reason_of_joined(
             rule,
             num_beside=num_beside,
             is_best_so_far=is_best_so_far(request, best),
-            num_chosen=size - (num_beside or 1),
+            has_rival=len(present) > max(num_beside, 1),
+            num_chosen=size - len(present),
             is_joint=is_joint,
         )
     return Question(options[torch.randperm(size)], rule.__name__, reason)

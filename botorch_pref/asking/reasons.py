@@ -64,6 +64,7 @@ def reason_of_joined(
     *,
     num_beside: int,
     is_best_so_far: bool,
+    has_rival: bool,
     num_chosen: int,
     is_joint: bool,
 ) -> str:
@@ -73,6 +74,7 @@ def reason_of_joined(
         rule: The acquisition function that chose them.
         num_beside: How many options there were already; of 0 they join the best design.
         is_best_so_far: Whether that design is the best so far, or one in its place.
+        has_rival: Whether one of the others is an `unbeaten_rival`.
         num_chosen: How many options join.
         is_joint: Whether all of them were chosen together.
     """
@@ -85,6 +87,11 @@ def reason_of_joined(
         start = (
             "One option is expected to be good, as the best design so far cannot be "
             "shown"
+        )
+    if has_rival:
+        start += (
+            "; another one was preferred whenever it was shown, though the answers on "
+            "the whole speak against it"
         )
     others = "the others were" if num_chosen > 1 else "the other one was"
     together = " together," if is_joint and num_chosen > 1 else ""

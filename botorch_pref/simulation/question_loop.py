@@ -71,6 +71,7 @@ def problem_question(
     size: int,
     seed: int = 0,
     goal: Goal = "best",
+    best: Tensor | None = None,
 ) -> Question:
     """Chooses the next question about a problem, by the rule the library recommends.
 
@@ -80,6 +81,7 @@ def problem_question(
         size: Number of options.
         seed: Of the options before there is a model, and of all draws.
         goal: What the question is chosen for, see `next_question`.
+        best: ``1 x d``, the best design so far, where it is not the model's to say.
     """
     limit = problem.sum_limit
     return next_question(
@@ -91,6 +93,7 @@ def problem_question(
         categorical=problem.categorical,
         seed=seed,
         goal=goal,
+        best=best,
     )
 
 

@@ -210,6 +210,7 @@ TINY = {
     ),
     "calibration": tiny("--task choices --persons 1 --answers 3 --answers 6"),
     "answer_information": tiny("--task bump --persons 1 --answers 4 --answers 6"),
+    "unbeaten_options": tiny("--persons 1 --questions 7"),
     "coin_answers": tiny("--starts 2 --options 4", CHECKPOINTS={4: (1, 2)}, PAIRS=4),
     "kernel_searches": tiny(
         "--starts 2 --problem sixhumpcamel --kernel stationary --known-exact",

@@ -8,6 +8,7 @@ from benchmarks.suite.cell import (
     LIBRARY,
     UNDERSTANDING,
     UNDERSTANDING_FIRST,
+    WITHOUT_RIVALS,
     Cell,
     Rule,
     Setting,
@@ -42,7 +43,9 @@ def test_every_study_has_what_the_library_asks() -> None:
 
 
 @pytest.mark.parametrize(
-    "rule", [*LIBRARY, UNDERSTANDING, BEST_OF_FOUR], ids=lambda rule: rule.title
+    "rule",
+    [*LIBRARY, WITHOUT_RIVALS, UNDERSTANDING, BEST_OF_FOUR],
+    ids=lambda rule: rule.title,
 )
 @pytest.mark.parametrize("name", ["mixed", "choices", "branin"])
 def test_it_asks_about_designs_of_every_kind(name: str, rule: Rule) -> None:
@@ -61,7 +64,7 @@ def test_it_asks_about_designs_of_every_kind(name: str, rule: Rule) -> None:
 @pytest.mark.parametrize(
     ("rule", "answers"),
     [
-        *((rule, 6) for rule in (*LIBRARY, UNDERSTANDING)),
+        *((rule, 6) for rule in (*LIBRARY, WITHOUT_RIVALS, UNDERSTANDING)),
         *((UNDERSTANDING_FIRST, answers) for answers in (16, 17)),
     ],
     ids=lambda case: case.title if isinstance(case, Rule) else f"{case} answers",
@@ -91,7 +94,10 @@ def test_it_is_the_recommended_model_and_question(rule: Rule, answers: int) -> N
         rule == UNDERSTANDING_FIRST and answers < 17
     )
     goal: Goal = "understand" if understands else "best"
-    question = next_question(model, problem.cube, size, seed=draw(), goal=goal)
+    best_named = incumbent(model) if rule == WITHOUT_RIVALS else None
+    question = next_question(
+        model, problem.cube, size, seed=draw(), goal=goal, best=best_named
+    )
     repeated: Tensor = player.ask()
     torch.testing.assert_close(repeated.squeeze(0), question.options)
     best = recommend(model, problem.cube).point

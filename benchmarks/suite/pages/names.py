@@ -64,7 +64,8 @@ hyper-parameters anew after each answer.
 - `library` with `next-question`: `default_model` and `next_question`, as the first page
   of this documentation calls them, whoever the judge is: what the library asks. With
   `question-to-understand` it is `next_question(goal="understand")`,
-  with `understand-then-find` so up to the 17th answer alone.
+  with `understand-then-find` so up to the 17th answer alone, and with `without-rivals`
+  it never shows an [unbeaten option](unbeaten.md) again.
 - `glis` with `glisp`: GLISp (Bemporad and Piga 2021) with its defaults. It asks about
   one new point and its best so far, and recommends the latter.
 

@@ -8,7 +8,12 @@ import torch
 from botorch.models.model import Model
 from torch import Generator, Tensor
 
-from benchmarks.suite.cell import UNDERSTANDING, UNDERSTANDING_FIRST, Rule
+from benchmarks.suite.cell import (
+    UNDERSTANDING,
+    UNDERSTANDING_FIRST,
+    WITHOUT_RIVALS,
+    Rule,
+)
 from benchmarks.suite.runs.batch_player import answers
 from botorch_pref import incumbent, recommend
 from botorch_pref.asking.request import Goal
@@ -57,8 +62,10 @@ class PlayerOfLibrary:
     def ask(self) -> Tensor:
         """The next question, `1 x k x d`."""
         seed = int(torch.randint(2**31, (), generator=self.source))
+        # No rival joins a design that somebody names.
+        best = self.best if self.rule == WITHOUT_RIVALS else None
         asked = problem_question(
-            self.problem, self.model, self.rule.options, seed, self.goal
+            self.problem, self.model, self.rule.options, seed, self.goal, best
         )
         return asked.options.unsqueeze(0)
 

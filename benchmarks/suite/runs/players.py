@@ -15,6 +15,7 @@ from benchmarks.suite.cell import (
     OPTUNA,
     UNDERSTANDING,
     UNDERSTANDING_FIRST,
+    WITHOUT_RIVALS,
     Rule,
 )
 from benchmarks.suite.errors import SuiteError
@@ -115,7 +116,7 @@ def check_rule(rule: Rule) -> None:
     Raises:
         SuiteError: One is not; the message lists those that are.
     """
-    of_library = *LIBRARY, UNDERSTANDING, UNDERSTANDING_FIRST
+    of_library = *LIBRARY, WITHOUT_RIVALS, UNDERSTANDING, UNDERSTANDING_FIRST
     names = {(asks.model, asks.acquisition) for asks in of_library}
     if rule.model in PACKAGES or (rule.model, rule.acquisition) in names:
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from benchmarks.suite.cell import LIBRARY
+from benchmarks.suite.cell import LIBRARY, WITHOUT_RIVALS
 from benchmarks.suite.studies.claim import Claim
 from benchmarks.suite.studies.own import (
     DEFAULTS,
@@ -17,7 +17,7 @@ from benchmarks.suite.studies.own import (
     RELEVANT_PAIR,
 )
 from benchmarks.suite.studies.papers import FIGURE_5, FIGURE_6, FIGURE_8, QEUBO, TAKENO
-from benchmarks.suite.studies.rules import DUELS, LIBRARY_BESIDE_PEERS
+from benchmarks.suite.studies.rules import DUELS, FOUR, LIBRARY_BESIDE_PEERS
 from benchmarks.suite.studies.study import Study
 from benchmarks.suite.studies.tasks import (
     FAUVEL_CHALK,
@@ -32,14 +32,24 @@ CHECKS = Claim(
 )
 
 
+RIVALS = Claim(
+    "What the library asks, four to rank, is better than without unbeaten options that "
+    "are shown again.",
+    FOUR,
+    WITHOUT_RIVALS,
+)
+
+
 def beside_library(study: Study) -> Study:
     """A study with what the library asks among its rules, and what is claimed of it.
 
     Of studies that share their runs `OPTIONS` has these claims.
     """
-    rules = (*study.rules, *LIBRARY)
+    rules = (*study.rules, *LIBRARY, WITHOUT_RIVALS)
     has_claims = study not in (DEFAULTS, INFERENCE)
     claims = [c for c in LIBRARY_BESIDE_PEERS if has_claims and c.worse in rules]
+    if has_claims:
+        claims.append(RIVALS)
     if CHECKS.better in rules:
         claims.append(CHECKS)
     return replace(

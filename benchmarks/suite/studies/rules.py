@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from benchmarks.suite.cell import GLISP, LIBRARY, OPTUNA, Rule
+from benchmarks.suite.cell import GLISP, LIBRARY, OPTUNA, WITHOUT_RIVALS, Rule
 from benchmarks.suite.studies.claim import Claim
 
 CHANCE = Rule("ep", "random")
@@ -49,21 +49,26 @@ LIBRARY_BESIDE_PEERS = tuple(
         leads=True,
     )
     for kind, better, name, worse in (
-        (
-            "four to rank",
-            FOUR,
-            "`PairwiseGP` with qEUBO of four",
-            Rule("pairwise-gp", "qeubo", 4),
+        *(
+            (kind, ranking, name, worse)
+            for kind, ranking in (
+                ("four to rank", FOUR),
+                (
+                    "four to rank without unbeaten options that are shown again",
+                    WITHOUT_RIVALS,
+                ),
+            )
+            for name, worse in (
+                ("`PairwiseGP` with qEUBO of four", Rule("pairwise-gp", "qeubo", 4)),
+                (
+                    "optuna-dashboard's four, the worst named",
+                    Rule("optuna", "sampler", 4, "worst"),
+                ),
+                ("as many of its duels", DUELS),
+                ("as many duels of optuna-dashboard", OPTUNA),
+                ("as many duels of GLISp", GLISP),
+            )
         ),
-        (
-            "four to rank",
-            FOUR,
-            "optuna-dashboard's four, the worst named",
-            Rule("optuna", "sampler", 4, "worst"),
-        ),
-        ("four to rank", FOUR, "as many of its duels", DUELS),
-        ("four to rank", FOUR, "as many duels of optuna-dashboard", OPTUNA),
-        ("four to rank", FOUR, "as many duels of GLISp", GLISP),
         (
             "duels",
             DUELS,

@@ -39,6 +39,7 @@ from botorch_pref.acquisition.duels import DuelingAcquisition
 from botorch_pref.acquisition.option_search import Climb
 from botorch_pref.acquisition.registration import reference_rule, utility_model
 from botorch_pref.acquisition.reliability_check import reliability_check
+from botorch_pref.acquisition.unbeaten_rival import unbeaten_rival
 from botorch_pref.asking.chosen_options import best_design
 from botorch_pref.ax.answer_kinds import OBJECTIVE, TIE
 from botorch_pref.ax.generation.search import (
@@ -75,7 +76,8 @@ arguments of the acquisition, and tells those after the first, in a run's metada
 
 CHECKS = "checks_answers"
 """Name by which `PreferenceAdapter.gen` is told, among its options, whether a duel may
-be a `reliability_check`."""
+be a `reliability_check`, and a larger question show an `unbeaten_rival`. It is also the
+name among Ax's arguments of the acquisition."""
 
 UTILITY = "utility"
 """Name by which `PreferenceAdapter.gen` is told to seek options by another model than
@@ -94,10 +96,12 @@ class PreferenceAcquisition(Acquisition):
     """Ax's acquisition, that looks for the options of one question by `QuestionSearch`.
 
     Pending points are set here and not by Ax, which hands them to input constructors.
-    ``further`` has the challengers of questions after the first, ``k x n x d``.
+    ``further`` has the challengers of questions after the first, ``k x n x d``, and
+    ``present`` the options that they join, ``m x d``.
     """
 
     further: Tensor | None = None
+    present: Tensor | None = None
 
     @property
     def reference(self) -> Tensor | None:
@@ -157,8 +161,8 @@ class PreferenceAcquisition(Acquisition):
         value of each challenger, or of all options together; and their weights.
         """
         space, apart = self.options.get(_SPACE), self.options.get(_APART)
-        reference = None if apart is None else self.reference
-        chosen = n if reference is None else n - 1
+        self.present = None if apart is None else self._present_options(n)
+        chosen = n if self.present is None else n - len(self.present)
         # Ax's own search, for what a `DesignSpace` cannot describe.
         if (
             space is None
@@ -171,7 +175,7 @@ class PreferenceAcquisition(Acquisition):
         else:
             search = QuestionSearch(space, self._centres(space), _climb(arguments))
             if apart is not None:
-                apart = replace(apart, reference=reference)
+                apart = replace(apart, reference=self.present)
             try:
                 count = self.options.get(COUNT, 1)
                 options, *further = search.several(self.acqf, chosen, apart, count)
@@ -182,9 +186,29 @@ class PreferenceAcquisition(Acquisition):
             with torch.no_grad():
                 separate = self.reference is not None
                 value = self.acqf(options.unsqueeze(1) if separate else options)
-        if reference is not None:
-            options = torch.cat([reference, options])
+        if self.present is not None:
+            options = torch.cat([self.present, options])
         return options, value, torch.ones(n, dtype=self.dtype)
+
+    def _present_options(self, n: int) -> Tensor | None:
+        """Returns the options that challengers join in a question of ``n``, ``k x d``.
+
+        They are the reference, and perhaps an `unbeaten_rival`, which is pending from
+        then on; None without a reference.
+        """
+        best, space = self.reference, self.options.get(_SPACE)
+        if best is None or space is None or n < 3 or not self.options.get(CHECKS):
+            return best
+        utility, questions = (
+            utility_model(self.acqf.model),
+            self.options[_APART].pending,
+        )
+        rival = unbeaten_rival(utility, space, best, questions)
+        if len(rival):
+            pending = getattr(self.acqf, "X_pending", None)
+            waiting = rival[:0] if pending is None else pending
+            self.acqf.set_X_pending(torch.cat([waiting, rival]))
+        return torch.cat([best, rival])
 
     def _centres(self, space: DesignSpace) -> Tensor:
         """Lists designs that may be the best, near which half of a search starts.
@@ -406,7 +430,8 @@ class PreferenceAdapter(TorchAdapter):
         if fixed_features is not None:
             context = fixed_features.parameters
         options = {**(model_gen_options or {})}
-        if options.pop(CHECKS, False) and n == 2:
+        checks = options.pop(CHECKS, False)
+        if checks and n == 2:
             duel = self._foreseen_duel(context)
             if duel is not None:
                 return GeneratorRun(duel, generator_key=self._generator_key)
@@ -418,22 +443,21 @@ class PreferenceAdapter(TorchAdapter):
             optimization_config=optimization_config,
             model_gen_options={
                 **options,
-                arguments: {**arguments_of_ax, **self._search_arguments(n, context)},
+                arguments: {
+                    **arguments_of_ax,
+                    **self._search_arguments(n, context),
+                    CHECKS: checks,
+                },
             },
         )
         acquisition = self._botorch_generator._acquisition
         assert isinstance(acquisition, PreferenceAcquisition)
         space = self._experiment.search_space
-        reference: list[Arm] = []
-        if n > 1 and acquisition.reference is not None:
-            # The arm that was observed, for transforms there and back change digits. A
-            # reference on a line at which nobody stopped is no such arm.
-            places = (self.datapoints == acquisition.reference).all(-1).nonzero()
-            reference = [self.arms[int(places[0])] if len(places) else run.arms[0]]
-            run = run_of_arms(run, [*reference, *run.arms[1:]])
+        present = self._present_arms(acquisition.present, run)
+        run = run_of_arms(run, [*present, *run.arms[len(present) :]])
         run = run_in_context(run, space, context)
         if acquisition.further is not None:
-            options_shown = [dict(arm.parameters) for arm in reference]
+            options_shown = [dict(arm.parameters) for arm in present]
             questions = [
                 [
                     in_context(space, design, context)
@@ -443,6 +467,20 @@ class PreferenceAdapter(TorchAdapter):
             ]
             run._gen_metadata = {**(run.gen_metadata or {}), FURTHER: questions}
         return run
+
+    def _present_arms(self, present: Tensor | None, run: GeneratorRun) -> list[Arm]:
+        """Finds the arms of the options that challengers join, the first of a ``run``.
+
+        They are those that were observed, for transforms there and back change digits.
+        A reference on a line at which nobody stopped is no such arm.
+        """
+        arms = []
+        for option, arm in zip(
+            [] if present is None else present, run.arms, strict=False
+        ):
+            places = (self.datapoints == option).all(-1).nonzero()
+            arms.append(self.arms[int(places[0])] if len(places) else arm)
+        return arms
 
     def _foreseen_duel(self, context: Context) -> list[Arm] | None:
         """Finds the arms of the duel of a `reliability_check`; None if none is due."""

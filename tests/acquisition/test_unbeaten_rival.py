@@ -1,0 +1,152 @@
+"""Options that nobody beat, and that a model holds for worse than the best."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from botorch_pref import (
+    Choices,
+    Comparisons,
+    EPPreferenceGP,
+    Rankings,
+    default_model,
+    incumbent,
+    next_question,
+)
+from botorch_pref.acquisition.design_space import DesignSpace
+from botorch_pref.acquisition.unbeaten_rival import unbeaten_rival
+from botorch_pref.models import GroupUtility
+
+CUBE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
+SPACE = DesignSpace.from_bounds(CUBE)
+NONE_OPEN = torch.empty(0, 4, 2, dtype=torch.float64)
+HIGH = torch.tensor([0.1, 0.9], dtype=torch.float64)
+"""Top of a narrow hump among poor designs, of which one option was shown: row 0."""
+
+
+def shown() -> Tensor:
+    """Lists the options of six questions: three beside the hump, others elsewhere."""
+    generator = torch.Generator().manual_seed(2)
+    poor = HIGH + 0.12 * torch.randn(3, 2, generator=generator, dtype=torch.float64)
+    wide = torch.rand(20, 2, generator=generator, dtype=torch.float64)
+    wide = wide * torch.tensor([0.6, 0.6]) + torch.tensor([0.4, 0.0])
+    return torch.cat([HIGH.unsqueeze(0), poor.clamp(0, 1), wide])
+
+
+def utility(X: Tensor) -> Tensor:
+    """Evaluates a narrow hump at `HIGH`, and a wide one that is lower."""
+    narrow = (-(X - HIGH).square().sum(-1) / (2 * 0.02**2)).exp()
+    centre = torch.tensor([0.8, 0.2], dtype=torch.float64)
+    wide = 0.75 * (-(X - centre).square().sum(-1) / (2 * 0.3**2)).exp()
+    return torch.maximum(narrow, wide)
+
+
+def ranked() -> Tensor:
+    """Ranks the options of the questions, four each, as somebody does without error."""
+    places = torch.arange(24).view(6, 4)
+    order = utility(shown())[places].argsort(dim=-1, descending=True)
+    return places.gather(-1, order)
+
+
+@pytest.fixture(scope="module")
+def model() -> EPPreferenceGP:
+    """Knows the answers, and takes the hump's win among poor options for little."""
+    model = default_model(shown(), Rankings(ranked()))
+    assert isinstance(model, EPPreferenceGP)
+    return model
+
+
+def test_what_was_never_beaten_meets_the_best(model: EPPreferenceGP) -> None:
+    X, best = shown(), incumbent(model)
+    rival = unbeaten_rival(model, SPACE, best, NONE_OPEN)
+    winners = ranked()[:, 0]
+    losers = ranked()[:, 1:].flatten()
+    unbeaten = [i for i in winners.tolist() if i not in losers.tolist()]
+    with torch.no_grad():
+        chance = model.duel_probability(X[unbeaten], best)
+    assert 0 in unbeaten
+    assert float(chance.min()) < 0.25, "the model believes in all unbeaten options"
+    expected = X[unbeaten[int(chance.argmin())]]
+    assert torch.equal(rival, expected.unsqueeze(0))
+
+
+def test_a_search_that_asks_finds_the_narrow_hump(model: EPPreferenceGP) -> None:
+    """Somebody who answers is shown the hump's option again; the model learns of it."""
+    X, orders, current = shown(), ranked(), model
+    assert float(utility(incumbent(current))) < 0.76, "the model knows it already"
+    for _ in range(4):
+        options = next_question(current, CUBE, 4).options
+        order = len(X) + utility(options).argsort(descending=True)
+        X, orders = torch.cat([X, options]), torch.cat([orders, order.unsqueeze(0)])
+        learned = default_model(X, Rankings(orders))
+        assert isinstance(learned, EPPreferenceGP)
+        current = learned
+    found = float(utility(incumbent(current)))
+    assert found > 0.76, f"the incumbent is worth {found}, the option shown first 1"
+
+
+def test_what_lost_an_answer_is_no_rival(model: EPPreferenceGP) -> None:
+    """Whatever the answer was: a ranking, a choice or a duel; a copy counts too."""
+    best = incumbent(model)
+    (place,) = (shown() == best).all(-1).nonzero()[0].tolist()
+    X = torch.cat([shown(), shown()[:1]])
+    copy = len(X) - 1
+    for more in (
+        Choices(torch.tensor([[place, copy, 5]]), torch.tensor([place])),
+        Comparisons(torch.tensor([[place, copy]])),
+        Comparisons(torch.tensor([[place, 0]])),
+    ):
+        learned = default_model(X, [Rankings(ranked()), more])
+        rival = unbeaten_rival(learned, SPACE, incumbent(learned), NONE_OPEN)
+        assert not bool((rival == HIGH).all(-1).any()), f"it lost {more}"
+
+
+def test_what_waits_or_may_not_be_shown_is_no_rival(model: EPPreferenceGP) -> None:
+    best = incumbent(model)
+    rival = unbeaten_rival(model, SPACE, best, NONE_OPEN)
+    assert len(rival), "there is a rival"
+    waiting = torch.cat([rival, shown()[4:7]]).unsqueeze(0)
+    other = unbeaten_rival(model, SPACE, best, waiting)
+    assert not bool((other == rival).all(-1).any()), "it waits for an answer already"
+    half = DesignSpace.from_bounds(
+        torch.stack([rival[0] + 0.01, torch.ones(2).double()])
+    )
+    outside = unbeaten_rival(model, half, best, NONE_OPEN)
+    assert not bool((outside == rival).all(-1).any()), "it is outside the space"
+
+
+def test_one_rival_joins_questions_of_three_or_more(model: EPPreferenceGP) -> None:
+    best = incumbent(model)
+    rival = unbeaten_rival(model, SPACE, best, NONE_OPEN)
+
+    def shows_rival(size: int, **arguments: object) -> bool:
+        question = next_question(model, CUBE, size, **arguments)  # type: ignore[arg-type]
+        shows = bool((question.options == rival).all(-1).any())
+        says = "preferred whenever it was shown" in question.reason
+        assert shows == says, f"{question.reason} of {question.options.tolist()}"
+        return shows
+
+    assert shows_rival(3)
+    assert shows_rival(4)
+    assert not shows_rival(2)
+    assert not shows_rival(4, best=best), "the user says what challengers meet"
+    assert not shows_rival(4, beside=best), "the user says what is there"
+    assert not shows_rival(4, goal="understand")
+
+
+def test_an_option_that_one_rater_refuses_is_beaten() -> None:
+    """Two raters answer alike; then the second one prefers another option to it."""
+    X, orders = shown(), ranked()
+    n = len(X)
+    both, raters = torch.cat([X, X]), torch.arange(2).repeat_interleave(n)
+    alike = Rankings(torch.cat([orders, n + orders]))
+    group = default_model(both, alike, raters=raters)
+    assert isinstance(group, GroupUtility)
+    best, others = incumbent(group), X[1:].unsqueeze(0)
+    rival = unbeaten_rival(group, SPACE, best, others)
+    assert torch.equal(rival, X[:1]), "nobody preferred another option to it"
+    (place,) = (best == X).all(-1).nonzero()[0].tolist()
+    refusal = Comparisons(torch.tensor([[n + place, n]]))
+    group = default_model(both, [alike, refusal], raters=raters)
+    rival = unbeaten_rival(group, SPACE, incumbent(group), others)
+    assert not len(rival), "the second rater refused it"

@@ -1,0 +1,88 @@
+"""Options that nobody ever beat are shown again, in experiments as in a loop."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from parameters import real
+from torch import Tensor
+
+from botorch_pref import Rankings, default_model, incumbent
+from botorch_pref.acquisition.design_space import DesignSpace
+from botorch_pref.acquisition.unbeaten_rival import unbeaten_rival
+from botorch_pref.ax import PreferenceExperiment
+from botorch_pref.ax.generation.question_choice import chosen_questions
+from botorch_pref.ax.projection import Projection
+
+CUBE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
+QUESTIONS = torch.tensor(
+    [
+        [[0.1, 0.9], [0.2, 0.8], [0.0, 0.8], [0.1, 0.7]],
+        [[0.8, 0.2], [0.6, 0.3], [0.9, 0.5], [0.5, 0.1]],
+        [[0.7, 0.1], [0.6, 0.5], [0.9, 0.6], [0.5, 0.5]],
+        [[0.7, 0.3], [0.5, 0.3], [0.6, 0.6], [0.9, 0.0]],
+        [[0.8, 0.3], [0.7, 0.5], [0.4, 0.2], [0.6, 0.0]],
+        [[0.8, 0.1], [0.7, 0.4], [0.5, 0.4], [0.8, 0.6]],
+    ],
+    dtype=torch.float64,
+)
+"""Six questions, the best option first: one won among poor ones, the others nearby."""
+
+
+def answered(storage: Path, **settings: Any) -> PreferenceExperiment:
+    """Makes an experiment in which somebody ranked the options as they stand."""
+    experiment = PreferenceExperiment.create(
+        "unbeaten",
+        parameters=[real("x"), real("y")],
+        storage=storage,
+        repeat_rate=0.0,
+        **settings,
+    )
+    for options in QUESTIONS.tolist():
+        designs = [dict(zip("xy", design, strict=True)) for design in options]
+        experiment.record(designs, ranking=[0, 1, 2, 3])
+    return experiment
+
+
+def rival() -> Tensor:
+    """Finds the option that a loop would show again, ``2`` numbers."""
+    model = default_model(
+        QUESTIONS.flatten(0, 1), Rankings(torch.arange(24).view(6, 4))
+    )
+    none_open = torch.empty(0, 4, 2, dtype=torch.float64)
+    space = DesignSpace.from_bounds(CUBE)
+    (point,) = unbeaten_rival(model, space, incumbent(model), none_open)
+    return point
+
+
+def shows(question: Any, design: Tensor) -> bool:
+    """Tells whether a design is among the options, to every digit."""
+    return [*design.tolist()] in [[option["x"], option["y"]] for option in question]
+
+
+def test_an_experiment_shows_again_what_a_loop_does(tmp_path: Path) -> None:
+    experiment = answered(tmp_path / "unbeaten.db")
+    design = rival()
+    question = experiment.ask(4)
+    options = [[option["x"], option["y"]] for option in question.options]
+    assert shows(question.options, design), f"{design.tolist()} is not in {options}"
+    assert len({tuple(option) for option in options}) == 4, f"{options} repeats one"
+    new = [o for o in options if o not in QUESTIONS.flatten(0, 1).tolist()]
+    assert len(new) == 2, f"{options} are not the best, the rival and two challengers"
+    # While that question waits, the next one is of other options.
+    following = experiment.ask(4)
+    assert not shows(following.options, design), "the option waits for an answer"
+
+
+def test_several_people_meet_it_and_different_challengers(tmp_path: Path) -> None:
+    experiment = answered(tmp_path / "several.db")
+    questions = chosen_questions(Projection(experiment.log), 4, ["ann", "bob"])
+    first, second = (question.options for question in questions)
+    assert shows(first, rival())
+    assert shows(second, rival())
+    assert first != second, "both people are asked the same question"
+
+
+def test_a_named_acquisition_function_shows_none(tmp_path: Path) -> None:
+    experiment = answered(tmp_path / "named.db", acquisition="DuelingJointKG")
+    assert not shows(experiment.ask(4).options, rival())
