@@ -341,11 +341,12 @@ def cross_covariance(kernel: Kernel, x: Tensor, points: Tensor) -> Tensor:
         # One product with all points, which are not repeated for each t-batch.
         flat = dense_covariance(kernel, x.reshape(-1, x.shape[-1]), points)
         return flat.reshape(*x.shape[:-1], points.shape[-2])
-    if points.dim() == 2 and x.dim() > 3 and x.shape[-3] == len(kernel.batch_shape):
+    is_batch = len(kernel.batch_shape) == 1
+    if points.dim() == 2 and is_batch and x.dim() > 3 and x.shape[-3] == 1:
         # So under kernels of a batch, whose dimension goes back to its place.
         flat = dense_covariance(kernel, x.reshape(-1, x.shape[-1]), points)
         shape = *x.shape[:-3], x.shape[-2], points.shape[-2]
-        return flat.reshape(-1, *shape).movedim(0, -3)
+        return flat.reshape(*kernel.batch_shape, *shape).movedim(0, -3)
     return dense_covariance(kernel, x, points)
 
 

@@ -538,14 +538,10 @@ class _RecomputedCovariance(Function):
         Entries of one set of points are twice in the covariance but for its diagonal:
         those on one side of it have the gradients of both.
         """
-        inputs, are_wanted = ctx.saved_tensors, ctx.needs_input_grad
+        inputs = ctx.saved_tensors
         if torch.is_grad_enabled():
-            return _recorded_gradients(inputs, are_wanted, gradient)
-        # Points of choices alone have no numbers, and no gradient.
-        are_wanted = [
-            is_wanted and part.numel() > 0
-            for part, is_wanted in zip(inputs, are_wanted, strict=True)
-        ]
+            return _recorded_gradients(inputs, ctx.needs_input_grad, gradient)
+        are_wanted = _with_numbers(inputs, ctx.needs_input_grad)
         leaves: list[Any] = [
             None if part is None else part.detach().requires_grad_(is_wanted)
             for part, is_wanted in zip(inputs, are_wanted, strict=True)
@@ -593,12 +589,22 @@ def _recorded_gradients(
     value = _Correlations.of(x1, x2, lengthscale, agreements).value
     factor = shares.irrelevance + shares.relevance * value
     covariance = _sums_over_sets(value, factor, shares.first)[-1]
+    are_wanted = _with_numbers(inputs, are_wanted)
     pairs = zip(inputs, are_wanted, strict=True)
     wanted = [part for part, is_wanted in pairs if is_wanted]
     gradients = iter(
         torch.autograd.grad(covariance, wanted, gradient, create_graph=True)
     )
     return tuple(next(gradients) if is_wanted else None for is_wanted in are_wanted)
+
+
+def _with_numbers(inputs: Sequence[Any], are_wanted: Sequence[bool]) -> list[bool]:
+    """Tells which inputs, of those wanted, have a gradient.
+
+    Where all inputs are choices, points have no numbers to differentiate.
+    """
+    pairs = zip(inputs, are_wanted, strict=True)
+    return [is_wanted and part.numel() > 0 for part, is_wanted in pairs]
 
 
 def check_categorical(categorical: object, dim: int) -> None:

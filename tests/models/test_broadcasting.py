@@ -40,6 +40,8 @@ from botorch_pref.evaluation import (
     leaderboard,
     predictive_log_probability,
 )
+from botorch_pref.inference.engine import cross_covariance
+from botorch_pref.models import RelevanceKernel
 from botorch_pref.models.raters import GroupUtility
 
 DOUBLE = torch.float64
@@ -116,6 +118,32 @@ def test_two_batch_dimensions(cls: Any) -> None:
     assert evidence.shape == (3, 2)
     alone = build(cls, points[2, 0], pairs[2, 1])
     torch.testing.assert_close(evidence[2, 1], alone.log_evidence())
+
+
+def test_a_batch_of_kernels_alone() -> None:
+    """Data have no batch; each kernel predicts as it does by itself."""
+    kernel = RelevanceKernel(2, torch.Size([3, 2])).double()
+    with torch.no_grad():
+        kernel.raw_relevance += uniform(3, 2, 2, seed=1)
+    batch = EPPreferenceGP(POINTS[0], PAIRS[0], covar_module=kernel)
+    X = uniform(5, 3, 2, 4, 2, seed=2)
+    mean = batch.posterior(X).mean.detach()
+    assert mean.shape == (5, 3, 2, 4, 1)
+    for i, j in ((0, 0), (2, 1)):
+        single = RelevanceKernel(2).double()
+        with torch.no_grad():
+            single.raw_relevance.copy_(kernel.raw_relevance[i, j])
+        alone = EPPreferenceGP(POINTS[0], PAIRS[0], covar_module=single)
+        expected = alone.posterior(X[:, i, j]).mean.detach()
+        torch.testing.assert_close(mean[:, i, j], expected, rtol=1e-6, atol=1e-6)
+
+
+def test_a_batch_of_kernels_predicts_of_no_points() -> None:
+    kernel = RelevanceKernel(2, torch.Size([3])).double()
+    batch = EPPreferenceGP(POINTS[0], PAIRS[0], covar_module=kernel)
+    covariance = cross_covariance(kernel, POINTS.new_zeros(0, 1, 4, 2), POINTS[0])
+    assert covariance.shape == (0, 3, 4, 6), "an empty t-batch has no covariance"
+    assert batch.posterior(uniform(5, 1, 4, 2)).mean.shape == (5, 3, 4, 1)
 
 
 @pytest.mark.parametrize("cls", [*ENGINES], ids=lambda cls: cls.__name__)

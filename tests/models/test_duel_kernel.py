@@ -173,6 +173,22 @@ def test_gradients_are_those_of_differences(log_odds: list[float]) -> None:
 
 
 @pytest.mark.usefixtures("portions")
+def test_points_of_choices_alone_have_second_derivatives() -> None:
+    """They have no numbers, of which there is nothing to differentiate."""
+    kernel = RelevanceKernel(4, categorical=[(0, 1), (2, 3)]).double()
+    X = torch.cat([one_hot(torch.arange(4) // n % 2, 2).double() for n in (1, 2)], -1)
+    raw = torch.tensor([0.4, -1.0], dtype=DOUBLE)
+
+    def value(raw: Tensor, X: Tensor) -> Tensor:
+        covariance = torch.func.functional_call(kernel, {"raw_relevance": raw}, (X,))
+        return covariance.to_dense()
+
+    inputs = raw.requires_grad_(True), X.requires_grad_(True)
+    torch.autograd.gradcheck(value, inputs)
+    torch.autograd.gradgradcheck(value, inputs)
+
+
+@pytest.mark.usefixtures("portions")
 def test_models_of_a_batch_have_relevances_of_their_own() -> None:
     batch = torch.Size([2])
     kernel = RelevanceKernel(5, batch, categorical=[(1, 2, 3)]).double()
