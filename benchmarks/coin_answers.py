@@ -19,6 +19,7 @@ from torch import Generator, Tensor
 from benchmarks.calibration import make_person
 from benchmarks.report import print_table, start
 from botorch_pref.models import averaged_utility, guessing_probability
+from botorch_pref.models.plausible import GUESSED
 from botorch_pref.simulation import RunSettings, make_problem, run_questions
 from botorch_pref.simulation.judges import LapsingJudge, ProbitJudge
 from botorch_pref.simulation.tasks import TASK_NAMES
@@ -103,7 +104,7 @@ def main() -> None:
             f"{float(mean):.3f} ± {float(error):.3f}"
             for mean, error in zip(values.mean(0)[1:], errors[1:], strict=True)
         ]
-        called = int((values[:, 3] > 0.9).sum())
+        called = int((values[:, 3] > GUESSED).sum())
         table.append([int(values[0, 0]), *texts, f"{called} of {len(rows)}"])
     heads = ["answers", "default model", "average", "guesses", "called guesses"]
     print_table(heads, table)

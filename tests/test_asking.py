@@ -104,7 +104,7 @@ def test_who_says_at_random_also_that_two_are_equal_is_told_from_a_person() -> N
     """Ties had no probability under a guess, so that nobody with ties guessed."""
     pairs = uniform(40, 20, seed=4).argsort(-1)[:, :2]
     duels = Comparisons(pairs[:30], ties=pairs[30:])
-    assert guessing_probability(default_model(uniform(20, 2), duels)) > 0.3
+    assert guessing_probability(default_model(uniform(20, 2), duels)) > 0.5
 
 
 def test_duels_beside_ratings_have_the_default_noise_of_models() -> None:
@@ -154,8 +154,9 @@ def test_a_coin_is_told_from_a_person() -> None:
         for who, duels in (("coin", coins), ("person", answers)):
             guesses[who].append(guessing_probability(default_model(X, duels)))
     means = {who: sum(values) / len(values) for who, values in guesses.items()}
-    assert means["coin"] > 0.75, f"coins are not told from people: {means}"
-    assert means["person"] < 0.1, f"people are taken for coins: {means}"
+    # A tenth of people are coins before any answer.
+    assert means["coin"] > 0.4, f"coins are not told from people: {means}"
+    assert means["person"] < 0.01, f"people are taken for coins: {means}"
 
 
 def test_raters_who_disagree_are_known_to() -> None:

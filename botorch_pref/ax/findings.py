@@ -9,7 +9,7 @@ from typing import Any
 
 from pandas import DataFrame, Series
 
-from botorch_pref.models.plausible import GUESSED
+from botorch_pref.models.plausible import GUESSED, GUESSERS
 
 LEVEL = 0.95
 """Probability of the intervals."""
@@ -229,8 +229,8 @@ def advice_in_words(
         # A coin calls nothing equal.
         return _tie_sentence(values) or (
             "The answers look like guesses: the probability that a coin gave them all "
-            f"is {values['guessed']:.2f}, where before them it was 0.50. Ask about "
-            "options that differ more, or whether the person sees a difference."
+            f"is {values['guessed']:.2f}, where before them it was {GUESSERS:.2f}. Ask "
+            "about options that differ more, or whether the person sees a difference."
         )
     # With the counts of copies, which nobody can tell from the best option.
     row = distinct_options(options).loc[best]
@@ -247,7 +247,7 @@ def advice_in_words(
 
 
 def look_like_guesses(values: Mapping[str, Any]) -> bool:
-    """Tells whether a coin gave all answers almost surely, by a report's summary."""
+    """Tells whether a coin probably gave all answers, by a report's summary."""
     return bool(values.get("guessed", 0.0) > GUESSED)
 
 

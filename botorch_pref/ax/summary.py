@@ -28,6 +28,7 @@ from botorch_pref.evaluation.answer_effects import position_bias
 from botorch_pref.evaluation.progress import NUM_CANDIDATES
 from botorch_pref.feedback import Comparisons
 from botorch_pref.models import AveragedUtility, GroupUtility
+from botorch_pref.models.plausible import GUESSED, GUESSERS
 from botorch_pref.models.raters import agreement_kernel
 
 MEANINGS = {
@@ -41,7 +42,8 @@ MEANINGS = {
     "explanations of the answers": "hyper-parameters that gain and chance average over",
     "searched for the best": "if some designs only, gain and chance are lower bounds",
     "its difference to the baseline": "as a share of the expected range",
-    "guessed": "that a coin gave all answers; 0.5 before; above 0.9 no stop",
+    "guessed": "that a coin gave all answers; "
+    f"{GUESSERS:g} before; above {GUESSED:g} no stop",
     "agreement of raters": "correlation of the utilities of two of them",
     "raters who look alike": "but for capitals, spaces or zeros; each is another one",
     "constraints that make an equality": "no effect of their parameters alone",
@@ -234,7 +236,7 @@ def guesses(utility: Any) -> dict[str, float]:
     """Makes the row of the summary on guesses, where a coin explains answers better."""
     averaged = isinstance(utility, AveragedUtility)
     probability = utility.guessing_probability if averaged else 0.0
-    return {"guessed": probability} if probability > 0.5 else {}
+    return {"guessed": probability} if probability > GUESSERS else {}
 
 
 def _baseline_rows(log: Log, options: DataFrame, best: str) -> dict[str, Any]:

@@ -46,10 +46,12 @@ NUM_MODELS, MOST_ANSWERS = 32, 300
 """Models in an average; answers above which hyper-parameters are settled, and there is
 no average over them."""
 
-GUESSED = 0.9
-"""The probability of guesses above which a person's answers are taken for these. Below
-it models of a coin among the others would make statements about people too narrow: half
-of those who answered thirty chosen duels have about a half."""
+GUESSERS, GUESSED = 0.1, 0.5
+"""The share of people who only guess, before any answer: 10 to 12 % of panels answer
+without care (Meade and Craig 2012). The probability above which the answers of a person
+are taken for guesses: a coin explains them nine times as well. Below it models of a
+coin among the others would make statements about utilities too narrow, for it explains
+the thirty chosen duels of every second person about as well."""
 
 _LOG_NOISE = 8.0
 """Logarithm of the noise of one who guesses: beside an output scale of ten her answers
@@ -141,7 +143,8 @@ class AveragedUtility(DerivedModel):
         members: Models of the same answers, see `plausible_models`, which are solved
             and predict in batches; or a list of any others.
         guessing_probability: The probability that all answers are guesses, see
-            `guessing_probability`.
+            `guessing_probability`. Above `GUESSED` that share of the members guesses,
+            as `plausible_models` draws them.
 
     Raises:
         BotorchPrefError: There is no member, or guessing_probability is none.
@@ -306,7 +309,7 @@ def plausible_models(
 
     (sampling-importance resampling, Rubin 1988), so that the models count alike. It
     takes a gradient of the evidence for each hyper-parameter, and an evidence for each
-    draw. Where the `guessing_probability` is above 0.9, it is also the share of the
+    draw. Where the `guessing_probability` is above 1/2, it is also the share of the
     models that are of a person who guesses.
 
     Args:
@@ -327,7 +330,7 @@ def plausible_models(
 
 
 def guessing_probability(model: PreferenceGP | GroupUtility, seed: int = 0) -> float:
-    r"""Computes the probability that all answers are guesses; 1/2 before any answer.
+    r"""Computes the probability that all answers are guesses; 1/10 before any answer.
 
     It compares the evidence of a coin with that of a person, which is the mean of
 
@@ -466,11 +469,13 @@ def guessing_model(model: PreferenceGP) -> PreferenceGP | None:
 def _guesses(guesser: PreferenceGP, log_weights: Tensor) -> float:
     """Computes the probability of the model of one who guesses, beside its source.
 
-    Before any answer it is 1/2. The evidence of the source, averaged over its
+    Before any answer it is `GUESSERS`. The evidence of the source, averaged over its
     hyper-parameters, is the mean of the weights of their draws.
     """
     log_evidence = log_weights.logsumexp(0) - math.log(len(log_weights))
-    return float((guesser.evidence_value() - log_evidence).sigmoid())
+    log_prior_odds = math.log(GUESSERS / (1 - GUESSERS))
+    log_odds = log_prior_odds + guesser.evidence_value() - log_evidence
+    return float(log_odds.sigmoid())
 
 
 def _with_guesser(

@@ -18,6 +18,7 @@ from botorch_pref import (
 )
 from botorch_pref.feedback import Feedback
 from botorch_pref.models import guessing_probability
+from botorch_pref.models.plausible import GUESSERS
 
 POINTS = torch.tensor([[0.1], [0.3], [0.5], [0.9]], dtype=torch.float64)
 PAIRS = torch.tensor([[1, 0], [2, 1], [3, 0], [2, 3]])
@@ -66,7 +67,7 @@ def test_rankings_and_choices_may_be_guesses(feedback: Feedback, coin: float) ->
     fit_gpytorch_mll(PreferenceMarginalLogLikelihood(model.likelihood, model))
     found = guessing_probability(model)
     # Weights of 24 draws that differ by a third leave an error of 0.07.
-    expected = math.log(coin / attentive)
+    expected = math.log(coin / attentive * GUESSERS / (1 - GUESSERS))
     assert math.log(found / (1 - found)) == pytest.approx(expected, abs=0.2)
 
 

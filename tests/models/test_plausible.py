@@ -202,7 +202,7 @@ def test_models_guess_where_answers_look_like_guesses(often: int) -> None:
     members = plausible_models(model, 40)
     noises = torch.tensor([float(m.likelihood.noise.detach()) for m in members])
     share = float((noises.log() > 7.9).double().mean())
-    assert (guesses > 0.9) == (often > 1)
+    assert (guesses > plausible.GUESSED) == (often > 1)
     # Those of 8 models differ by the error of their draws.
     assert share == pytest.approx(guesses if often > 1 else 0.0, abs=0.05)
 
@@ -236,7 +236,8 @@ def test_batches_predict_what_their_models_do_one_by_one(
     together, count = averaged_utility(model)
     assert isinstance(together, AveragedUtility), f"no average: {count}"
     assert [len(m.covar_module.batch_shape) for m in source_models(together)] == [1] * 3
-    apart = AveragedUtility(model, list(together.members))
+    members = list(together.members)
+    apart = AveragedUtility(model, members, together.guessing_probability)
     points = CODED if kind == "rankings and a choice" else GRID
     with torch.no_grad():
         for X in (points, points[:6].reshape(2, 3, 3)):
