@@ -46,7 +46,11 @@ from botorch_pref.linalg.sparse_design import SparseDesign
 from botorch_pref.models import PreferenceGP, PreferenceMarginalLogLikelihood
 from botorch_pref.models.utility_model import check_one_to_one
 from botorch_pref.numerics.argument_checks import check_kind
-from botorch_pref.posteriors.gaussian import shared_covariance_mixture
+from botorch_pref.posteriors.gaussian import (
+    Moments,
+    gaussian_posterior,
+    shared_covariance_mixture,
+)
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -72,7 +76,8 @@ def predictive_log_probability(
     draws of the utilities of the set, with a fixed seed: where the noise is below a
     thousandth of the variance of utilities, an answer that no draw expects is given far
     too little (-83 for a log probability of -7.6 at a ten-thousandth). The probability
-    under an ensemble is the mean of its members'.
+    under an ensemble is the mean of its members'; under an :class:`.AveragedUtility` an
+    answer may be a guess, too, see its ``guesser_weight``.
 
     Args:
         feedback: `m` answers that the model has not seen.
@@ -100,21 +105,17 @@ def predictive_log_probability(
     if feedback.covariates is not None:
         feedback, places, covariates = feedback.options()
         options = _Shown(model, datapoints[places], covariates)
-    if isinstance(feedback, Choices):
-        choice = likelihood.log_choice_probability
-        log_probabilities = _of_sets(
-            feedback.stages(), lambda f: choice(f)[..., 0], options
-        )
-    elif isinstance(feedback, Rankings):
-        order = likelihood.log_order_probability
-        log_probabilities = _of_sets(feedback.orders, order, options)
-    elif isinstance(feedback, LineChoices):
-        log_probabilities = _of_stops(feedback, likelihood, options)
-    else:
-        log_probabilities = _of_rows(feedback, likelihood, options)
+    log_probabilities = _of_answers(feedback, likelihood, options)
     if not is_ensemble(model):
         return log_probabilities
-    return log_probabilities.logsumexp(-1) - math.log(log_probabilities.shape[-1])
+    of_members = log_probabilities.logsumexp(-1) - math.log(log_probabilities.shape[-1])
+    guesses = getattr(model, "guesser_weight", 0.0)
+    if guesses == 0:
+        return of_members
+    of_guesser = _of_answers(feedback, likelihood, _EqualOptions(*options))
+    return torch.logaddexp(
+        math.log1p(-guesses) + of_members, math.log(guesses) + of_guesser
+    )
 
 
 class _Shown(NamedTuple):
@@ -130,6 +131,33 @@ class _Shown(NamedTuple):
         if self.covariates is None:
             return self.model.posterior(X)
         return self.model.option_posterior(X, self.covariates[places])
+
+
+class _EqualOptions(_Shown):
+    """Options to one who guesses: all have the utility 0."""
+
+    def posterior(self, places: Tensor) -> Posterior:
+        """See base class."""
+        zeros = self.datapoints.new_zeros(1, *places.shape)
+        covariance = zeros[0].unsqueeze(-1).expand(*places.shape, places.shape[-1])
+        return gaussian_posterior(Moments(zeros, covariance))
+
+
+def _of_answers(
+    feedback: Feedback, likelihood: PreferenceLikelihood[Any], options: _Shown
+) -> Tensor:
+    """Computes log probabilities of answers without covariates, ``m``.
+
+    They are ``m x S`` of the members of an ensemble.
+    """
+    if isinstance(feedback, Choices):
+        choice = likelihood.log_choice_probability
+        return _of_sets(feedback.stages(), lambda f: choice(f)[..., 0], options)
+    if isinstance(feedback, Rankings):
+        return _of_sets(feedback.orders, likelihood.log_order_probability, options)
+    if isinstance(feedback, LineChoices):
+        return _of_stops(feedback, likelihood, options)
+    return _of_rows(feedback, likelihood, options)
 
 
 def level_probabilities(model: PreferenceGP, X: Tensor) -> Tensor:

@@ -184,6 +184,20 @@ class AveragedUtility(DerivedModel):
         return torch.Size([len(self.members)])
 
     @property
+    def guesser_weight(self) -> float:
+        r"""The weight :math:`g` of one who guesses, beside members who do not.
+
+        .. math:: p(y \mid D) = (1 - g) \frac{1}{S} \sum_s p(y \mid D, \theta_s)
+            + g \, p(y \mid f = 0)
+
+        Who guesses answers :math:`y` as if all options were equal, under the likelihood
+        of the fitted model: with 1/2 for either of two, less with ties, with 1/k for
+        each of ``k``. It is the `guessing_probability`, and 0 where members guess.
+        """
+        guesses = self.guessing_probability
+        return 0.0 if guesses > GUESSED else guesses
+
+    @property
     def datapoints(self) -> Tensor:
         """The points of the fitted model."""
         points: Tensor = self.model.datapoints
@@ -239,13 +253,20 @@ class AveragedUtility(DerivedModel):
         Args:
             X1: ``batch_shape x q x d``.
             X2: ``batch_shape x q x d`` or ``batch_shape x 1 x d``.
-            observation_noise: Whether in an answer, or by utility.
+            observation_noise: Whether in an answer, which may be a guess (see
+                `guesser_weight`), or by utility.
         """
         chances = [
             batch.duel_probability(first, second, observation_noise)
             for batch, first, second in self._of_batches(X1, X2)
         ]
-        return torch.cat(chances, -2).mean(-2)
+        chance = torch.cat(chances, -2).mean(-2)
+        weight = self.guesser_weight
+        if not observation_noise or weight == 0:
+            return chance
+        likelihood = answered_model(self.model).likelihood_of(Comparisons)
+        equal = torch.zeros_like(chance)
+        return (1 - weight) * chance + weight * likelihood.win_probability(equal, equal)
 
 
 def member_batches(members: Sequence[Any]) -> Sequence[Any]:
