@@ -92,8 +92,8 @@ class Report:
             parameter at once with a probability of 95 %, so that no two of its values
             differ by more than the height of the band. ``matters`` is the probability
             that the parameter has any effect in the space, and before any answer it is
-            1/2 (`.inclusion_probabilities`); it is NaN beyond 300 answers, of a single
-            parameter and under kernels without relevances. None of a catalogue, whose
+            1/2 (`.inclusion_probabilities`); it is NaN beyond 300 answers or 600 options, of a
+            single parameter and under kernels without relevances. None of a catalogue, whose
             rows are all there is, and of a model that averages over its
             hyper-parameters. Printed is where each parameter is best and worst, and the
             ``difference``, the largest one first; or that its effect is not known,

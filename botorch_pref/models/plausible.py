@@ -42,9 +42,10 @@ from botorch_pref.numerics.argument_checks import (
 from botorch_pref.numerics.mixtures import systematic_sample
 from botorch_pref.posteriors.gaussian import Moments, contrast
 
-NUM_MODELS, MOST_ANSWERS = 32, 300
-"""Models in an average; answers above which hyper-parameters are settled, and there is
-no average over them."""
+NUM_MODELS, MOST_ANSWERS, MOST_POINTS = 32, 300, 600
+"""Models in an average; answers above which hyper-parameters are settled, and distinct
+points above which an evidence takes long, as many as 300 duels can have: above either
+there is no average over them."""
 
 GUESSERS, GUESSED = 0.1, 0.5
 """The share of people who only guess, before any answer: 10 to 12 % of panels answer
@@ -297,16 +298,20 @@ def averaged_utility(model: Model) -> tuple[Model, int | str]:
         model: Fitted; of raters it is averaged, too.
 
     Returns:
-        The average with the number of its members; or the model itself, with 1 where
-        there are more than `MOST_ANSWERS` answers or another engine, and with "1: " and
-        a reason, for a report, where its hyper-parameters cannot be drawn.
+        The average with the number of its members; or the model itself, with 1 under
+        another engine, and with "1: " and a reason, for a report, where there are more
+        than `MOST_ANSWERS` answers or `MOST_POINTS` points, or where its
+        hyper-parameters cannot be drawn.
     """
     source = answered_model(model)
     if not isinstance(source, EPPreferenceGP | LaplacePreferenceGP):
         return model, 1
     answers = sum(int(block.answer_counts.sum()) for block in source.feedback)
     if answers > MOST_ANSWERS:
-        return model, 1
+        return model, f"1: more than {MOST_ANSWERS} answers settle them"
+    # Three options more of each ranking of four cost more than its answer.
+    if len(source.datapoints.unique(dim=0)) > MOST_POINTS:
+        return model, f"1: others take long beyond {MOST_POINTS} options"
     try:
         # The model is one of these, a group of raters or all of them.
         plausible = _plausible(cast("Any", model), NUM_MODELS, seed=0)
@@ -366,9 +371,9 @@ def guessing_probability(model: PreferenceGP | GroupUtility, seed: int = 0) -> f
         seed: Of the draws.
 
     Returns:
-        The probability; 0 where other answers than duels, choices and rankings are
-        among them, or where neither their noise nor the output scale has a log-normal
-        prior.
+        The probability; 0 where all answers are ties, or other ones than duels, choices
+        and rankings are among them, or where neither their noise nor the output scale
+        has a log-normal prior.
 
     Raises:
         BotorchPrefError: A negative seed, another kind of model, or what
@@ -464,11 +469,11 @@ def guessing_model(model: PreferenceGP) -> PreferenceGP | None:
     Under it answers are coin tosses: the evidence of the copy, which is in evaluation
     mode, is that of a coin. The noise of duels is :math:`e^8`, or where it has no
     log-normal prior, the output scale of the utilities is :math:`e^{-8}`. None where
-    the model has other kinds of answers, or neither the noise nor the output scale has
-    such a prior.
+    the model has other kinds of answers, or ties alone, or neither the noise nor the
+    output scale has such a prior.
     """
     kinds = {type(block) for block in model.feedback}
-    if not kinds or not kinds <= {Comparisons, Choices, Rankings}:
+    if not kinds or not kinds <= {Comparisons, Choices, Rankings} or _are_ties(model):
         return None
     guesser: Any = deepcopy(model)
     likelihood, kernel = guesser.likelihood_of(Comparisons), guesser.covar_module
@@ -485,6 +490,14 @@ def guessing_model(model: PreferenceGP) -> PreferenceGP | None:
     else:
         return None
     return cast("PreferenceGP", guesser.eval())
+
+
+def _are_ties(model: PreferenceGP) -> bool:
+    """Tells whether all answers of duels, choices and rankings call options equal."""
+    return all(
+        isinstance(block, Comparisons) and block.pairs is None
+        for block in model.feedback
+    )
 
 
 def _guesses(guesser: PreferenceGP, log_weights: Tensor) -> float:

@@ -78,6 +78,22 @@ def test_rankings_and_choices_may_be_guesses(feedback: Feedback, coin: float) ->
     assert math.log(found / (1 - found)) == pytest.approx(expected, abs=0.2)
 
 
+def test_ties_alone_say_nothing_of_guesses() -> None:
+    """Who guesses calls nothing equal more often than a person with a taste does."""
+    likelihood = PairwiseProbitLikelihood(
+        1.0, tie_threshold=1.0, noise_prior=LogNormalPrior(1.0, 1.0)
+    )
+    for pairs, guesses in ((None, False), (PAIRS.flip(-1)[:2], True)):
+        model = EPPreferenceGP(
+            POINTS,
+            feedback=[Comparisons(pairs, ties=torch.cat([PAIRS, PAIRS]))],
+            covar_module=RBFKernel().double().requires_grad_(False),
+            likelihood=likelihood,
+        ).eval()
+        probability = guessing_probability(model)
+        assert (probability > 0) is guesses, f"{probability} with the pairs {pairs}"
+
+
 def test_ratings_are_no_guesses() -> None:
     ratings = Ratings(torch.arange(4), torch.tensor([0.2, 0.4, 0.6, 0.8]).double())
     model = EPPreferenceGP(POINTS, feedback=[ratings]).eval()

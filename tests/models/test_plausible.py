@@ -171,6 +171,38 @@ def test_an_average_refuses_what_is_no_probability(
         AveragedUtility(model, [model], guesses)
 
 
+@pytest.mark.parametrize(
+    ("num_answers", "num_points", "reason"),
+    [
+        (300, 600, None),
+        (301, 600, "1: more than 300 answers settle them"),
+        (150, 601, "1: others take long beyond 600 options"),
+    ],
+)
+def test_no_average_is_made_of_many_answers_or_points(
+    num_answers: int,
+    num_points: int,
+    reason: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Rankings of four have four points each: 300 of them would be 1,200."""
+    X = torch.linspace(0, 1, num_points).double().unsqueeze(-1)
+    # Rows that are the same are one point.
+    X = torch.cat([X, X[:2]])
+    pair = torch.tensor([[0, num_points]])
+    counts = torch.tensor([num_answers])
+    model = EPPreferenceGP(X, feedback=[Comparisons(pair, pair_counts=counts)])
+    drawn = plausible._Plausible([model], 0.25)
+    monkeypatch.setattr(plausible, "_plausible", lambda *_, **__: drawn)
+    utility, explanations = averaged_utility(model)
+    if reason is None:
+        assert isinstance(utility, AveragedUtility), "answers that 300 duels can have"
+        assert explanations == 1, "one model was drawn"
+    else:
+        assert utility is model, "an average that takes long"
+        assert explanations == reason, "a report does not say why"
+
+
 def test_an_average_needs_a_member(model: EPPreferenceGP) -> None:
     with pytest.raises(BotorchPrefError, match="members is empty"):
         AveragedUtility(model, [])
