@@ -283,10 +283,15 @@ def effect_table(
             best = designs.best[dimension.name]
             # The design that was shown keeps its digits.
             values = [x if x == best else readable(parameter, x) for x in values]
+        forbidden = [math.isnan(mean) for mean, *_ in changes]
+        # Beside a forbidden value; of choices by name any value is.
+        limited = [any(forbidden[max(0, i - 1) : i + 2]) for i in range(len(values))]
+        allowed = [i for i, is_forbidden in enumerate(forbidden) if not is_forbidden]
+        # What moves with others only has no effect of its own.
+        matter = chance if len(allowed) > 1 else math.nan
         rows += [
-            (dimension.name, value, *change, chance)
-            for value, change in zip(values, changes, strict=True)
-            if not math.isnan(change[0])
+            (dimension.name, values[i], *changes[i], matter, limited[i])
+            for i in allowed
         ]
-    columns = ["parameter", "value", "change", "lower", "upper", "matters"]
+    columns = ["parameter", "value", "change", "lower", "upper", "matters", "limited"]
     return DataFrame(rows, columns=columns)

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
-from decimal import Decimal
 from typing import Any
 
 from pandas import DataFrame, Series
+from pandas.api.types import is_number
 
+from botorch_pref.ax.number_texts import (
+    cell_text,
+    interval_text,
+    interval_texts,
+    number_text,
+    share_text,
+    value_text,
+)
 from botorch_pref.models.plausible import GUESSED, GUESSERS
 
 LEVEL = 0.95
@@ -19,6 +28,17 @@ NOT_KNOWN = "not known from these answers"
 
 NOT_ALONE = "moves with others only"
 """The text for a parameter of which constraints allow no other value by itself."""
+
+BASELINE_ROWS = (
+    "its difference to the baseline",
+    f"from, with probability {LEVEL}",
+    "to",
+)
+"""Rows of a summary that compare the best option with the baseline."""
+
+TYPICAL = 76
+"""Percent of answers in which the typical rater names the better of two options that
+are one deviation of her noise apart, see `rater_reliability`."""
 
 DECIMALS = {"best": 3, "better": 3, "preferred": 3}
 """Decimals of printed probabilities: these are shares of draws, so that few count."""
@@ -59,10 +79,10 @@ def distinct_options(options: DataFrame) -> DataFrame:
 
 
 def printed_options(options: DataFrame, reference: str) -> DataFrame:
-    """Arranges options as a report prints them, with differences to a reference.
+    """Arranges options as reports show them, with differences to a reference.
 
     Comparisons say nothing of the level of utilities, so that differences and their
-    intervals are printed in place of utilities.
+    intervals are shown in place of utilities.
 
     Args:
         options: A table of a report, or its first rows.
@@ -75,12 +95,9 @@ def printed_options(options: DataFrame, reference: str) -> DataFrame:
         return table
     if table["part"].nunique() == 1:
         table = table.drop(columns="part")
+    differences = table[["difference", "least", "most"]]
     table[f"beside {reference}"] = [
-        "" if low == high else interval_text(mean, low, high)
-        for mean, low, high in table[["difference", "least", "most"]]
-        # What rounding leaves of no difference is none.
-        .round(9)
-        .itertuples(index=False)
+        interval_text(*row) for row in differences.itertuples(index=False)
     ]
     first = [*designs, f"beside {reference}", "better", "preferred", "best"]
     counts = [c for c in (*_COUNTS, "part") if c in table]
@@ -88,21 +105,54 @@ def printed_options(options: DataFrame, reference: str) -> DataFrame:
     return table[columns].rename(columns={"better": "P(better)", "best": "P(best)"})
 
 
-def options_legend(options: DataFrame, reference: str) -> str:
+def unit_of_differences(values: Mapping[str, Any]) -> str:
+    """Says in which unit a report has differences and changes of utility.
+
+    They are shares of the range of options judged, which of one alone is 0.
+
+    Args:
+        values: The summary of a report.
+    """
+    if values.get("expected range") == 0:
+        return "in units of utility, since one option alone has no worst and best"
+    return "as a share of the step from the worst option judged to the best"
+
+
+def options_legend(options: DataFrame, reference: str, unit: str) -> str:
     """Explains columns of `printed_options`; an empty text where these are not there.
 
     Args:
         options: The table of a report.
         reference: What the report calls the design to which differences are taken.
+        unit: See `unit_of_differences`.
     """
     if "difference" not in options:
         return ""
     chances = f" P(better) is the probability of being better than {reference}"
+    if "preferred" in options:
+        chances += ", preferred that of being named in an answer beside it"
     if "best" in options:
         chances += ", P(best) that of being the best of those judged"
+    groups = ""
+    if "copy_of" in options:
+        groups = " Options that are too close to tell apart are one row."
+    if options["part"].nunique() > 1:
+        groups += " Answers compare no two options of different parts."
     return (
-        f"Beside {reference}: the difference to it, as a share of the step from the "
-        f"worst option to the best, with its 95 % interval.{chances}."
+        f"Beside {reference}: the difference to it, {unit}, with its 95 % interval."
+        f"{chances}.{groups}{_title_sentence(options)}"
+    )
+
+
+def _title_sentence(options: DataFrame) -> str:
+    """Explains names of options; an empty text of a catalogue, whose rows have ids."""
+    name = str(options.index[0])
+    parts = re.fullmatch(r"(\d+) ([A-Z]|\d+)", name)
+    if parts is None:
+        return ""
+    question, place = parts.groups()
+    return (
+        f" {name} is option {place} of question {question}, where it was first shown."
     )
 
 
@@ -111,7 +161,7 @@ def printed_effects(effects: DataFrame) -> DataFrame:
 
     Parameters of which it is not known that they have an effect come last. Of every
     parameter it is said how large the difference is at most, and how probably it
-    matters; but of none that cannot move by itself.
+    matters, where that is known of any; but of none that cannot move by itself.
     """
     of_parameter = effects.groupby("parameter", sort=False)
     changes = of_parameter["change"]
@@ -124,17 +174,19 @@ def printed_effects(effects: DataFrame) -> DataFrame:
         head: values.map(value_text).astype(object).where(certain, "")
         for head, values in places.items()
     }
-    columns["difference"] = span.astype(object).where(certain, NOT_KNOWN)
-    columns["at most"] = Series({name: largest_step(e) for name, e in of_parameter})
-    columns["P(matters)"] = best["matters"].round(2)
-    table = DataFrame(columns).assign(span=span)
     alone = of_parameter.size() > 1
-    table["difference"] = table["difference"].where(alone, NOT_ALONE)
-    numbers = ["at most", "P(matters)"]
-    table[numbers] = table[numbers].where(alone)
-    order = ["span", "P(matters)", "at most"]
-    table = table.sort_values(order, ascending=False, kind="stable", na_position="last")
-    return table.drop(columns="span").rename_axis("effect of")
+    steps = Series({name: largest_step(table) for name, table in of_parameter})
+    differences = span.map(share_text).where(certain, NOT_KNOWN)
+    columns["difference"] = differences.where(alone, NOT_ALONE)
+    columns["at most"] = steps.map(share_text).where(alone, "")
+    matters = best["matters"].where(alone).round(2)
+    if matters.notna().any():
+        columns["P(matters)"] = matters.map(_matters_text)
+    order = DataFrame({"span": span, "matters": matters, "step": steps.where(alone)})
+    order = order.sort_values(
+        [*order.columns], ascending=False, kind="stable", na_position="last"
+    )
+    return DataFrame(columns).loc[order.index].rename_axis("effect of")
 
 
 def has_effect(effect: DataFrame) -> bool:
@@ -154,56 +206,110 @@ def largest_step(effect: DataFrame) -> float:
     return float(effect["upper"].max() - effect["lower"].min())
 
 
+def _matters_text(probability: float) -> str:
+    """Writes the probability that a parameter matters; an empty text of NaN."""
+    return "" if math.isnan(probability) else f"{probability:.2f}"
+
+
 def effect_caption(effect: DataFrame) -> str:
-    """Says how large the effect of a parameter is at most, and whether it has any."""
+    """Says how large the effect of a parameter is at most, and whether it has any.
+
+    Where constraints end the scale of its values, it says that.
+    """
     if len(effect) == 1:
         return NOT_ALONE
-    first = effect.iloc[0]
-    texts = [] if has_effect(effect) else [NOT_KNOWN]
-    texts.append(f"at most {number_text(largest_step(effect))}")
-    if not math.isnan(first["matters"]):
-        texts.append(f"P(matters) {first['matters']:.2f}")
-    return ", ".join(texts)
+    matters = _matters_text(effect["matters"].iloc[0])
+    texts = [
+        "" if has_effect(effect) else NOT_KNOWN,
+        f"at most {share_text(largest_step(effect))}",
+        matters and f"P(matters) {matters}",
+        _end_text(effect, "constraints end it"),
+    ]
+    return ", ".join(filter(None, texts))
 
 
-def number_text(value: float, digits: int = 2) -> str:
-    """Writes a number of so many digits, or all of its whole part, as people do.
-
-    Powers of ten stand in numbers below a millionth alone, and from 10^15 on.
-    """
-    rounded = f"{value:.{digits}g}"
-    if not 1e-6 <= abs(value) < 1e15:
-        return "0" if value == 0 else rounded
-    if abs(value) >= 10 ** (digits - 1):
-        return f"{value:.0f}"
-    # Without zeros behind the last digit, as in `rounded`.
-    return f"{Decimal(rounded):f}"
+def _end_text(effect: DataFrame, start: str) -> str:
+    """Says near which values constraints end the scale of a parameter, if they do."""
+    ends = effect["value"][effect["limited"]]
+    if ends.empty or len(effect) == 1:
+        return ""
+    if not all(map(is_number, ends)):
+        return f"{start} before other choices"
+    return f"{start} near {' and '.join(number_text(float(end)) for end in ends)}"
 
 
-def interval_text(mean: float, lower: float, upper: float) -> str:
-    """Writes a share and the ends of its interval, all with the same decimals.
-
-    There are two decimals, or so many that the width of the interval has two digits:
-    others would say nothing beside it.
+def effects_legend(effects: DataFrame, unit: str) -> str:
+    """Explains `printed_effects` and captions, and says which scales constraints end.
 
     Args:
-        mean: The share.
-        lower: The lower end.
-        upper: The upper end, which is larger.
+        effects: The table of a report.
+        unit: See `unit_of_differences`.
     """
-    decimals = max(2, 1 - math.floor(math.log10(upper - lower)))
-    # Adding 0 takes the sign of -0 away.
-    rounded = [round(value, decimals) + 0.0 for value in (mean, lower, upper)]
-    middle, low, high = (f"{value:.{decimals}f}" for value in rounded)
-    return f"{middle} ({low} to {high})"
+    matters = ""
+    if effects["matters"].notna().any():
+        matters = (
+            " P(matters) is the probability that it does anything at all, 0.5 before "
+            "answers."
+        )
+    ends = [
+        _end_text(effect, f"of {name}")
+        for name, effect in effects.groupby("parameter", sort=False)
+    ]
+    limits = ", ".join(filter(None, ends))
+    return (
+        "Change of utility from the best option shown as one parameter moves and the "
+        f"others stay, but for those derived from it, {unit}. No two values of a "
+        "parameter differ by more than is said, 19 times in 20."
+        + matters
+        + (f" Constraints end the values tried {limits}." if limits else "")
+    )
 
 
-def value_text(value: object) -> object:
-    """Writes a value of a parameter as a question shows it.
+def printed_raters(raters: DataFrame) -> DataFrame:
+    """Arranges what is known of each rater as reports show it.
 
-    With few digits it would be another design than the one that was judged.
+    Args:
+        raters: The table of a report.
     """
-    return f"{value:.12g}" if isinstance(value, float) else value
+    noises = raters[["noise", "lower", "upper"]].map(number_text)
+    ends = noises["lower"] + " to " + noises["upper"]
+    right = 100 * raters["names_better"]
+    columns = {
+        "answers": raters["answers"],
+        "noise": noises["noise"] + " (" + ends + ")",
+        "right": right.map("{:.0f} %".format),
+        "outlier": raters["outlier"],
+    }
+    return DataFrame(columns)
+
+
+RATERS_LEGEND = (
+    "Noise: how much chance is in the answers, where 1 is the typical rater, with its "
+    f"95 % interval. Right: how often this rater names the better of two options of "
+    f"which the typical rater names the better in {TYPICAL} %. Outlier: more noise "
+    "than that of the others, by more than chance explains; in one of twenty groups a "
+    "yes is wrong. Agreement: 1 if two like the same, 0 if they have nothing in "
+    "common, -1 if one likes what the other dislikes."
+)
+"""The text that explains `printed_raters` and agreements."""
+
+_SHARES = ("gain as a share of the range",)
+"""Rows of a summary that are shares of the step from the worst option to the best."""
+
+
+def printed_summary(summary: DataFrame) -> DataFrame:
+    """Writes the values of a summary as texts, and keeps what they mean.
+
+    Args:
+        summary: The table of a report.
+    """
+    values = summary["value"]
+    texts = {row: cell_text(value) for row, value in values.items()}
+    texts |= {row: share_text(values[row]) for row in _SHARES if row in values}
+    if BASELINE_ROWS[0] in values:
+        interval = interval_texts(*(values[row] for row in BASELINE_ROWS))
+        texts |= dict(zip(BASELINE_ROWS, interval, strict=True))
+    return summary.assign(value=Series(texts, dtype=object))
 
 
 def advice_in_words(

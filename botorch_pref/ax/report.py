@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from pandas import DataFrame
@@ -21,12 +20,16 @@ from botorch_pref.ax.design_tables import (
 )
 from botorch_pref.ax.findings import (
     advice_in_words,
-    number_text,
+    effects_legend,
     options_legend,
     printed_effects,
     printed_options,
+    printed_raters,
+    printed_summary,
     representatives,
+    unit_of_differences,
 )
+from botorch_pref.ax.number_texts import cell_text, interval_text
 from botorch_pref.ax.projection import Projection
 from botorch_pref.ax.rater_report import favourites_of, rater_checks, rater_tables
 from botorch_pref.ax.report_page import rater_sentences, report_html
@@ -92,8 +95,11 @@ class Report:
             parameter at once with a probability of 95 %, so that no two of its values
             differ by more than the height of the band. ``matters`` is the probability
             that the parameter has any effect in the space, and before any answer it is
-            1/2 (`.inclusion_probabilities`); it is NaN beyond 300 answers or 600 options, of a
-            single parameter and under kernels without relevances. None of a catalogue, whose
+            1/2 (`.inclusion_probabilities`); it is NaN where constraints hold that the
+            parameter moves with others only, beyond 300 answers or 600 options, of a
+            single parameter and under kernels without relevances. ``limited`` says
+            whether constraints forbid the next value beside the best option's others:
+            the values end there before those of the space. None of a catalogue, whose
             rows are all there is, and of a model that averages over its
             hyper-parameters. Printed is where each parameter is best and worst, and the
             ``difference``, the largest one first; or that its effect is not known,
@@ -127,17 +133,19 @@ class Report:
         parameter; the summary is last.
         """
         options = printed_options(self.options, self.reference)
+        values = self.summary["value"]
+        unit = unit_of_differences(values)
         parts: list[str] = []
         if self.advice:
-            values = self.summary["value"]
             best = values["recommended of those shown"]
             parts = [
-                str(_cell_text(f"The best option shown is {best}.")),
+                _cell(f"The best option shown is {best}."),
                 f"{'Stop' if values['stop'] else 'Go on'}. {self.advice}",
             ]
         if self.effects is not None:
+            parts.append(effects_legend(self.effects, unit))
             parts.append(_markdown(printed_effects(self.effects)))
-        sentences = [options_legend(self.options, self.reference)]
+        sentences = [options_legend(self.options, self.reference, unit)]
         if len(options) > _MOST_PRINTED:
             count = f"{_MOST_PRINTED} of {len(options)}"
             sentences.insert(
@@ -147,10 +155,11 @@ class Report:
         parts.append(_markdown(options.head(_MOST_PRINTED)))
         tables = [] if self.favourites is None else [self.favourites]
         if self.raters is not None and self.agreement is not None:
-            tables += [self.raters, _square(self.agreement, [*self.raters.index])]
+            names = [*self.raters.index]
+            tables += [printed_raters(self.raters), _square(self.agreement, names)]
         if self.checks is not None:
             tables.append(self.checks)
-        parts += map(_markdown, (*tables, self.summary))
+        parts += map(_markdown, (*tables, printed_summary(self.summary)))
         return "\n\n".join(filter(None, parts))
 
     def to_html(self, title: str = "What was learned") -> str:
@@ -223,22 +232,18 @@ def _square(agreement: DataFrame, raters: list[str]) -> DataFrame:
     """Writes agreements with their intervals as texts, ``R x R``."""
     table = DataFrame("", index=raters, columns=raters)
     for (first, second), row in agreement.iterrows():
-        text = f"{row.agreement:.2f} ({row.lower:.2f} to {row.upper:.2f})"
+        text = interval_text(row.agreement, row.lower, row.upper)
         table.loc[first, second] = table.loc[second, first] = text
     return table
 
 
 def _markdown(table: DataFrame) -> str:
     """Writes a table in Markdown."""
-    texts = table.map(_cell_text).rename(index=_cell_text, columns=_cell_text)
+    texts = table.map(_cell).rename(index=_cell, columns=_cell)
     return str(texts.to_markdown(disable_numparse=True))
 
 
-def _cell_text(value: object) -> object:
+def _cell(value: object) -> str:
     """Writes a value as text of one cell of a Markdown table."""
-    if isinstance(value, str):
-        # A name with either of them would be two cells, or two rows.
-        return " ".join(value.splitlines()).replace("|", r"\|")
-    if not isinstance(value, float):
-        return value
-    return "" if math.isnan(value) else number_text(value, 3)
+    # A name with either of them would be two cells, or two rows.
+    return " ".join(cell_text(value).splitlines()).replace("|", r"\|")

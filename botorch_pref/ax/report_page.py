@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import math
 from collections.abc import Callable, Sequence
 
 from pandas import DataFrame, Series, isna
@@ -11,20 +10,24 @@ from pandas.api.types import is_number
 
 import botorch_pref
 from botorch_pref.ax.findings import (
+    TYPICAL,
     distinct_options,
     effect_caption,
-    number_text,
+    effects_legend,
     options_legend,
     printed_options,
+    printed_summary,
+    unit_of_differences,
+)
+from botorch_pref.ax.number_texts import (
+    cell_text,
+    interval_texts,
+    share_text,
     value_text,
 )
 
 DRAWN = 30
 """The number of options on a page, those with the largest means."""
-
-_TYPICAL = 76
-"""Percent of answers in which the typical rater names the better of two options that
-are one deviation of her noise apart, see `rater_reliability`."""
 
 
 # --- Sentences
@@ -49,7 +52,7 @@ def rater_sentences(
     for name, row in () if raters is None else raters.iterrows():
         answers = f"{row['answers']:,} answer{'s' * (row['answers'] != 1)}"
         right = f"right in {100 * row['names_better']:.0f} %"
-        typical = f"where the typical rater is right in {_TYPICAL} %"
+        typical = f"where the typical rater is right in {TYPICAL} %"
         parts = [f"{name}: {answers}, {right} {typical}"]
         if row["outlier"]:
             parts.append("less steady than the others by more than chance explains")
@@ -68,6 +71,9 @@ def rater_sentences(
             alike = f"{row['alike'] * row['checks']:.0f} of {row['checks']:.0f}"
             sentences.append(f"{who}{alike} repeated alike.")
     return sentences
+
+
+_INTERVAL = ["agreement", "lower", "upper"]
 
 
 def _favourite(row: Series) -> str:
@@ -95,9 +101,8 @@ def _agreements(name: str, agreement: DataFrame) -> list[str]:
     if agreeing:
         parts.append(f"agrees most with {nearest} ({values[nearest]:.2f})")
     elif pairs[nearest]["upper"] >= 0:
-        row = pairs[nearest]
-        ends = f"{row['lower']:.2f} to {row['upper']:.2f}"
-        closest = f"with {nearest} {values[nearest]:.2f}, {ends}"
+        mean, lower, upper = interval_texts(*pairs[nearest][_INTERVAL])
+        closest = f"with {nearest} {mean}, {lower} to {upper}"
         parts.append(f"not known to agree with anybody ({closest})")
     else:
         parts.append(f"disagrees with {nearest} ({values[nearest]:.2f})")
@@ -164,7 +169,7 @@ def _difference_figure(options: DataFrame, reference: str) -> str:
     # An end that is so near 0 that the numbers would run into one another has none.
     ends = [end for end in (low, high) if abs(x(end) - x(0.0)) >= 36]
     for value in (0.0, *ends):
-        parts.append(_label(x(value), bottom + 16, number_text(value), "middle"))
+        parts.append(_label(x(value), bottom + 16, share_text(value), "middle"))
     return _svg(width, bottom + 22, parts, f"Differences of utility to {reference}")
 
 
@@ -261,6 +266,7 @@ def report_html(
         raters: Sentences on raters, see `rater_sentences`.
     """
     values = summary["value"]
+    unit = unit_of_differences(values)
     distinct = distinct_options(options).head(DRAWN)
     sections = []
     if advice:
@@ -271,7 +277,7 @@ def report_html(
             f"{_escaped(advice)}</p>"
         )
     if effects is not None:
-        sections.append(_effects(effects))
+        sections.append(_effects(effects, effects_legend(effects, unit)))
     if "difference" in distinct:
         figure = _difference_figure(distinct, reference)
         head = f"Differences to {reference}, with 95 % intervals"
@@ -283,9 +289,11 @@ def report_html(
     count = f"{DRAWN} of {len(printed)}, the best first"
     head = f"Options ({count})" if len(printed) > DRAWN else "Options"
     sections.append(f"<h2>{head}</h2>{_table(printed.head(DRAWN))}")
-    if legend := options_legend(options, reference):
+    if legend := options_legend(options, reference, unit):
         sections.append(f"<p>{_escaped(legend)}</p>")
-    sections.append(f"<h2>Numbers behind this</h2>{_table(summary, 'numbers')}")
+    sections.append(
+        f"<h2>Numbers behind this</h2>{_table(printed_summary(summary), 'numbers')}"
+    )
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -295,8 +303,15 @@ def report_html(
     )
 
 
-def _effects(effects: DataFrame) -> str:
-    """Writes the section of what each parameter does, with figures."""
+FIGURES_LEGEND = (
+    "The whole curve is expected in the band, or all choices on their bars, 19 times "
+    "in 20; below the line is worse. All have the same scale."
+)
+"""The text that explains figures of effects, beside `effects_legend`."""
+
+
+def _effects(effects: DataFrame, legend: str) -> str:
+    """Writes the section of what each parameter does, with figures and a legend."""
     low = min(0.0, float(effects["lower"].min()))
     high = max(0.0, float(effects["upper"].max()))
     figures = [
@@ -306,12 +321,7 @@ def _effects(effects: DataFrame) -> str:
     ]
     return (
         f"<h2>What each parameter does</h2>{''.join(figures)}"
-        "<p>Change of utility from the best option shown as one parameter moves and "
-        "the others stay, but for those derived from it; the whole curve is expected "
-        "in the band, or all choices on their bars, 19 times in 20: so no two values "
-        "differ by more than is said, as a share of the step from the worst option "
-        "shown to the best. P(matters) is the probability that a parameter does "
-        "anything at all, 0.5 before answers. All have the same scale.</p>"
+        f"<p>{_escaped(legend)} {FIGURES_LEGEND}</p>"
     )
 
 
@@ -320,21 +330,12 @@ def _table(table: DataFrame, kind: str = "options") -> str:
     heads = "".join(f"<th>{_escaped(name)}</th>" for name in ("", *table.columns))
     rows = "".join(
         f"<tr><th>{_escaped(name)}</th>"
-        + "".join(f"<td>{_escaped(_cell(value))}</td>" for value in row)
+        + "".join(f"<td>{_escaped(cell_text(value))}</td>" for value in row)
         + "</tr>"
         for name, row in zip(table.index, table.to_numpy(dtype=object), strict=True)
     )
     body = f"<thead><tr>{heads}</tr></thead><tbody>{rows}</tbody>"
     return f'<div class="scroll"><table class="{kind}">{body}</table></div>'
-
-
-def _cell(value: object) -> str:
-    """Writes a value of a table; numbers with three digits, none for NaN."""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, float):
-        return number_text(value, 3) if math.isfinite(value) else ""
-    return str(value)
 
 
 def _escaped(value: object) -> str:

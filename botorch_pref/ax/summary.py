@@ -15,10 +15,16 @@ from pandas import DataFrame
 from torch import Tensor
 
 from botorch_pref.ax.best_designs import allowed_here, best_shown
-from botorch_pref.ax.findings import LEVEL, look_like_guesses, value_text
+from botorch_pref.ax.findings import (
+    BASELINE_ROWS,
+    LEVEL,
+    look_like_guesses,
+    unit_of_differences,
+)
 from botorch_pref.ax.generation import question_choice
 from botorch_pref.ax.generation.adapter import PreferenceAdapter
 from botorch_pref.ax.log import Log
+from botorch_pref.ax.number_texts import value_text
 from botorch_pref.ax.projection import Projection
 from botorch_pref.ax.space.constraints import equalities
 from botorch_pref.ax.space.context import context_text
@@ -41,7 +47,6 @@ MEANINGS = {
     "its probability to be low": f"of a chance of regret below {progress.TOLERANCE}",
     "explanations of the answers": "hyper-parameters that gain and chance average over",
     "searched for the best": "if some designs only, gain and chance are lower bounds",
-    "its difference to the baseline": "as a share of the expected range",
     "guessed": "that a coin gave all answers; "
     f"{GUESSERS:g} before; above {GUESSED:g} no stop",
     "agreement of raters": "correlation of the utilities of two of them",
@@ -93,7 +98,8 @@ def summary_table(
     # From guesses the model learns no utility: a small gain is no reason to stop.
     values["stop"] = values["stop"] and not look_like_guesses(values)
     table = DataFrame({"value": values}, dtype=object)
-    return table.assign(meaning=[MEANINGS.get(row, "") for row in table.index])
+    meanings = MEANINGS | {BASELINE_ROWS[0]: unit_of_differences(values)}
+    return table.assign(meaning=[meanings.get(row, "") for row in table.index])
 
 
 _MOST_CONTEXTS = 8
@@ -244,11 +250,10 @@ def _baseline_rows(log: Log, options: DataFrame, best: str) -> dict[str, Any]:
     if log.settings.baseline is None:
         return {}
     row = options.loc[best]
+    interval = map(float, row[["difference", "least", "most"]])
     return {
         "baseline": _design_text(log, log.settings.baseline),
-        "its difference to the baseline": float(row.difference),
-        f"from, with probability {LEVEL}": float(row.least),
-        "to": float(row.most),
+        **dict(zip(BASELINE_ROWS, interval, strict=True)),
         "chance that it is preferred to it": float(row.preferred),
     }
 

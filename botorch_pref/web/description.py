@@ -137,6 +137,12 @@ FINDINGS: JSON = {
     "raters": listed(OBJECT),
     "rater_sentences": listed(TEXT),
     "agreement": described(listed(OBJECT), "Of each pair of raters."),
+    "tables": described(
+        OBJECT,
+        "Options, summary and raters as the report prints them: each has columns and "
+        "rows of texts, which begin with the row's name.",
+    ),
+    "legends": described(OBJECT, "What explains options, effects and raters."),
     "warnings": described(listed(OBJECT), "What models warned of since the start."),
 }
 

@@ -27,17 +27,25 @@ from botorch_pref.ax.events import Chosen
 from botorch_pref.ax.findings import (
     DECIMALS,
     OPTION_COLUMNS,
+    RATERS_LEGEND,
     distinct_options,
     effect_caption,
+    effects_legend,
+    options_legend,
+    printed_options,
+    printed_raters,
+    printed_summary,
     representatives,
+    unit_of_differences,
 )
 from botorch_pref.ax.generation.question_choice import chosen_questions
 from botorch_pref.ax.line_choice import answers_before, chosen_of_kind
 from botorch_pref.ax.log import Log
 from botorch_pref.ax.naming import duel_classes, model_classes
+from botorch_pref.ax.number_texts import cell_text, interval_text, value_text
 from botorch_pref.ax.projection import Projection
-from botorch_pref.ax.report import preference_report
-from botorch_pref.ax.report_page import rater_sentences
+from botorch_pref.ax.report import Report, preference_report
+from botorch_pref.ax.report_page import FIGURES_LEGEND, rater_sentences
 from botorch_pref.ax.space.context import NO_CONTEXT, Context
 from botorch_pref.ax.space.options import number_range
 from botorch_pref.ax.stored_log import one_at_a_time
@@ -103,8 +111,55 @@ def findings_of(state: bytes, context: Context | None = None) -> JSON:
         "rater_sentences": rater_sentences(
             report.raters, report.agreement, report.checks, report.favourites
         ),
-        "agreement": _records(report.agreement),
+        "agreement": _agreements(report.agreement),
+        "tables": _tables(report),
+        "legends": _legends(report),
     }
+
+
+def _tables(report: Report) -> JSON:
+    """Returns the tables of a report as texts, which are those of its print."""
+    tables = {
+        "options": printed_options(report.options, report.reference),
+        "summary": printed_summary(report.summary),
+    }
+    if report.raters is not None:
+        tables["raters"] = printed_raters(report.raters)
+    return {
+        name: {
+            "columns": [str(column) for column in table.columns],
+            "rows": [
+                [str(row), *map(cell_text, values)]
+                for row, values in zip(
+                    table.index, table.to_numpy(dtype=object), strict=True
+                )
+            ],
+        }
+        for name, table in tables.items()
+    }
+
+
+def _legends(report: Report) -> JSON:
+    """Returns what explains each table and figure of a report, where it has one."""
+    unit = unit_of_differences(report.summary["value"])
+    legends = {"options": options_legend(report.options, report.reference, unit)}
+    if report.effects is not None:
+        legends["effects"] = f"{effects_legend(report.effects, unit)} {FIGURES_LEGEND}"
+    if report.raters is not None:
+        legends["raters"] = RATERS_LEGEND
+    return legends
+
+
+def _agreements(agreement: DataFrame | None) -> list[JSON]:
+    """Lists how far each two raters agree, with its interval as a text, too."""
+    return [
+        {**pair, "text": interval_text(*row)}
+        for pair, row in zip(
+            _records(agreement),
+            () if agreement is None else agreement.itertuples(index=False),
+            strict=True,
+        )
+    ]
 
 
 def _effect_curves(
@@ -119,7 +174,10 @@ def _effect_curves(
             "is_choice": number_range(parameters[name]) is None,
             "log": getattr(parameters[name], "log_scale", False),
             "caption": effect_caption(table),
-            "rows": _records(table[["value", "change", "lower", "upper"]]),
+            "rows": [
+                {**row, "text": str(value_text(row["value"]))}
+                for row in _records(table[["value", "change", "lower", "upper"]])
+            ],
         }
         for name, table in effects.groupby("parameter", sort=False)
     ]

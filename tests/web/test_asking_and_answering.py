@@ -568,6 +568,18 @@ def test_findings_are_those_of_the_report(
     }
     rows = report.effects.set_index(["parameter", "value"])["change"]
     assert effects == rows.to_dict()
+    # Texts are those of the print, cell by cell.
+    lines = [
+        [*map(str.strip, line.split("|")[1:-1])] for line in str(report).split("\n")
+    ]
+    for name, table in findings["tables"].items():
+        for row in table["rows"]:
+            assert row in lines, (
+                f"the row {row} of {name} is written otherwise in print"
+            )
+    for name in ("options", "effects"):
+        start, _, _ = findings["legends"][name].partition(" The whole curve")
+        assert start in str(report), f"the legend of {name} is another one in print"
     # The first option of the first question, as questions show it.
     recommended = findings["recommended"]
     assert recommended["question"] == 0

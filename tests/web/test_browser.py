@@ -798,7 +798,6 @@ def test_the_findings_about_raters_are_whole_on_a_phone(
             ["options", 40 * "12 D, "],
             ["recommended of those shown", "1 A"],
         ],
-        "meanings": {"answered alike": "0.5 is guessing"},
         "options": [{**option, "name": name} for name in names],
         "recommended": {"question": 0, "place": 0, "name": "1 A"},
         "reference": "1 A",
@@ -807,7 +806,7 @@ def test_the_findings_about_raters_are_whole_on_a_phone(
             | {
                 "caption": "not known from these answers, at most 0.43",
                 "rows": [
-                    {"value": v, "change": 0, "lower": -1, "upper": 1}
+                    {"value": v, "text": str(v), "change": 0, "lower": -1, "upper": 1}
                     for v in list_name
                 ],
             }
@@ -836,8 +835,34 @@ def test_the_findings_about_raters_are_whole_on_a_phone(
         "agreement": [
             {"first": "李小雷", "second": "Alexandra of the long name"}
             | {"agreement": -0.4}
-            | {"lower": -0.9, "upper": 0.2}
+            | {"lower": -0.9, "upper": 0.2, "text": "-0.40 (-0.90 to 0.20)"}
         ],
+        "tables": {
+            "options": {
+                "columns": ["leaf (g)", "beside 1 A"],
+                "rows": [[name, "2", "-0.49 (-1.00 to -0.003)"] for name in names],
+            },
+            "summary": {
+                "columns": ["value", "meaning"],
+                "rows": [
+                    ["answered alike", "0.80", "0.5 is guessing"],
+                    ["options", 40 * "12 D, ", ""],
+                    ["recommended of those shown", "1 A", ""],
+                ],
+            },
+            "raters": {
+                "columns": ["answers", "noise", "right", "outlier"],
+                "rows": [
+                    [name, "1234", "0.907 (0.241 to 13.4)", "77 %", "yes"]
+                    for name in ("Alexandra of the long name", "李小雷")
+                ],
+            },
+        },
+        "legends": {
+            "options": "1 A is option A of question 1, where it was first shown.",
+            "effects": "Change of utility from the best option shown.",
+            "raters": "Noise: how much chance is in the answers.",
+        },
         "warnings": [],
     }
     monkeypatch.setattr(ModelWorker, "findings", lambda *_: sizes)
@@ -872,18 +897,16 @@ def test_the_findings_about_raters_are_whole_on_a_phone(
     visitor.click("Numbers behind this")
     assert "0.907 (0.241 to 13.4)" in table.text
     assert "0.5 is guessing" in visitor.text()
+    # Numbers are written as the report writes them, and its legends stand here.
+    for words in ("0.80", "-0.49 (-1.00 to -0.003)", *sizes["legends"].values()):
+        assert words in visitor.text(), f"the page has no {words}"
     # A long value leaves half of the row to its name.
     name, row = visitor.all(".bp-summary dt")[0], visitor.all(".bp-summary")[0]
     assert name.size["width"] >= row.size["width"] // 2
     assert "1 A is option A of question 1, where it was first shown" in visitor.text()
     assert "Differences to 1 A, and who was better than whom" in visitor.text()
     assert visitor.text().count("not known from these answers, at most 0.43") == 2
-    # Of a catalogue, whose rows have ids, nothing is named so.
-    rows = [{**option, "name": name} for name in ("w1", "w2")]
-    sizes |= {"options": rows, "asked": [], "duels": []}
-    visitor.driver.refresh()
-    until(lambda: visitor.all(".bp-raters"))
-    assert "is option" not in visitor.text()
+    sizes |= {"asked": [], "duels": []}
 
     def named_in_figure() -> list[int]:
         names = visitor.texts(".bp-figure .bp-name")
@@ -892,6 +915,8 @@ def test_the_findings_about_raters_are_whole_on_a_phone(
     # A phone shows ten rows, and the others where they are asked for; a desk all.
     rows = [{**option, "name": f"w{i:02}"} for i in range(12)]
     sizes |= {"options": rows}
+    table_rows = [[row["name"], "2", ""] for row in rows]
+    sizes["tables"]["options"]["rows"] = table_rows
     for width, number in ((390, 10), (1280, 12)):
         visitor.resize(width, 844)
         visitor.driver.refresh()

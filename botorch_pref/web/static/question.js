@@ -1451,13 +1451,6 @@ class ReportView {
     main.setAttribute("aria-busy", "false");
   }
 
-  #number(value) {
-    if (value === null) return "–";
-    if (typeof value === "boolean") return value ? "yes" : "no";
-    if (typeof value !== "number" || Number.isInteger(value)) return `${value}`;
-    return `${Number(value.toPrecision(3))}`;
-  }
-
   #best({ summary, recommended, advice }) {
     const values = Object.fromEntries(summary);
     const shown = recommended.shown ?? [];
@@ -1472,9 +1465,9 @@ class ReportView {
   }
 
   /** How the utility changes from the best option shown as one parameter moves. */
-  #effects({ effects }) {
+  #effects({ effects, legends }) {
     if (!effects.length) return [];
-    const legend = make("p", { class: "bp-legend" }, "Change of utility from the best option shown as one parameter moves and the others stay, but for those derived from it: below the line is worse. The whole curve is expected in the band, or all choices on their bars, 19 times in 20: so no two values differ by more than is said, as a share of the step from the worst option shown to the best. P(matters) is the probability that a parameter does anything at all, 0.5 before answers. The dot is the option itself. All have the same scale, so a flat line says that the parameter matters little here.");
+    const legend = make("p", { class: "bp-legend" }, `${legends.effects} The dot is the option itself.`);
     const rows = effects.flatMap((effect) => effect.rows);
     const low = Math.min(0, ...rows.map((row) => row.lower)), high = Math.max(0, ...rows.map((row) => row.upper));
     const panels = effects.map((effect) => make("figure", { class: "bp-effect" }, make("figcaption", {}, effect.parameter, make("small", {}, ` ${effect.caption}`)), this.#effect(effect, low, high)));
@@ -1484,7 +1477,7 @@ class ReportView {
   #effect({ parameter, rows, is_choice: isChoice, log }, low, high) {
     const width = 170, side = isChoice ? width / (2 * rows.length) : 8, letterWidth = 7;
     // Long names of choices stand in two rows, one lower than the other.
-    const inTwo = isChoice && rows.some((row) => this.#number(row.value).length * letterWidth > 2 * side);
+    const inTwo = isChoice && rows.some((row) => row.text.length * letterWidth > 2 * side);
     const bottom = inTwo ? 36 : 22, height = 108 + bottom;
     const scale = (v) => (log ? Math.log(v) : v);
     const ends = isChoice ? [0, rows.length - 1] : [scale(rows[0].value), scale(rows.at(-1).value)];
@@ -1492,7 +1485,7 @@ class ReportView {
     const y = (v) => 6 + ((high - v) / (high - low || 1)) * (height - bottom - 12);
     const figure = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", class: "bp-figure" }, draw("title"));
     const best = rows.reduce((a, b) => (b.change > a.change ? b : a));
-    figure.firstChild.textContent = `${parameter}: expected best at ${this.#number(best.value)}`;
+    figure.firstChild.textContent = `${parameter}: expected best at ${best.text}`;
     figure.append(draw("line", { x1: 0, x2: width, y1: y(0), y2: y(0), class: "bp-grid" }));
     const points = (key) => rows.map((row, i) => `${x(row, i)} ${y(row[key])}`);
     if (isChoice) {
@@ -1510,7 +1503,7 @@ class ReportView {
     const named = isChoice ? rows.map((row, i) => [row, i, ""]) : [[rows[0], 0, "bp-start"], [rows.at(-1), rows.length - 1, "bp-end"]];
     for (const [row, i, where] of named) {
       const at = where === "bp-start" ? 0 : where === "bp-end" ? width : x(row, i);
-      const words = this.#number(row.value), lower = inTwo && i % 2;
+      const words = row.text, lower = inTwo && i % 2;
       const beside = isChoice ? Math.min((inTwo ? 4 : 2) * side, 2 * Math.min(at, width - at)) : 105;
       const room = Math.max(3, Math.floor(beside / letterWidth));
       const text = draw("text", { x: at, y: height - (inTwo && !lower ? 20 : 6), class: `bp-axis ${where}` });
@@ -1553,10 +1546,10 @@ class ReportView {
     return figure;
   }
 
-  #summary({ summary, meanings }) {
-    const said = (name) => [name, meanings[name] ? make("small", {}, meanings[name]) : null];
-    const rows = summary.filter(([name]) => !name.startsWith("recommended"));
-    return make("section", {}, make("details", { class: "bp-more bp-fold" }, make("summary", {}, "Numbers behind this: answers, consistency, and whether to go on"), make("dl", { class: "bp-summary" }, ...rows.flatMap(([name, value]) => [make("dt", {}, ...said(name)), make("dd", {}, this.#number(value))]))));
+  #summary({ tables }) {
+    const rows = tables.summary.rows.filter(([name]) => !name.startsWith("recommended"));
+    const entries = rows.flatMap(([name, value, meaning]) => [make("dt", {}, name, meaning ? make("small", {}, meaning) : null), make("dd", {}, value || "–")]);
+    return make("section", {}, make("details", { class: "bp-more bp-fold" }, make("summary", {}, "Numbers behind this: answers, consistency, and whether to go on"), make("dl", { class: "bp-summary" }, ...entries)));
   }
 
   #warnings(warnings) {
@@ -1624,23 +1617,20 @@ class ReportView {
     return figure;
   }
 
-  #table({ options, parameters, reference }) {
-    const columns = ["name", ...parameters, "difference", "least", "most", "better", "preferred", "best", "wins", "losses", "ties", "failed"].filter((c) => options.some((o) => o[c] !== undefined && o[c] !== null));
-    // Rows of a catalogue have ids of their own.
-    const [name, question, place] = /^(\d+) ([A-Z]|\d+)$/.exec(options[0]?.name) ?? [];
-    const named = name ? `${name} is option ${place} of question ${question}, where it was first shown. ` : "";
-    const legend = make("p", { class: "bp-legend" }, `${named}Difference: how much better than ${reference} the option is, as a share of the step from the worst option to the best, with the ends of a 95 % interval. P(better): the probability that it is better at all. P(best): the probability that it is the best of all here. Options that are too close to tell apart are one row.`);
-    return make("section", {}, make("h2", {}, "Options"), ...this.#inShort(options, (some) => this.#rows(some, columns, { best: "P(best)", better: "P(better)", least: "from", most: "to" })), legend);
+  #table({ tables, legends }) {
+    const { columns, rows } = tables.options;
+    const legend = make("p", { class: "bp-legend" }, legends.options);
+    return make("section", {}, make("h2", {}, "Options"), ...this.#inShort(rows, (some) => this.#rows(some, ["name", ...columns])), legend);
   }
 
-  #rows(rows, columns, heads) {
+  #rows(rows, heads) {
     return make("div", { class: "bp-scroll" }, make("table", { class: "bp-data" },
-      make("thead", {}, make("tr", {}, ...columns.map((c) => make("th", { scope: "col" }, heads[c] ?? c)))),
-      make("tbody", {}, ...rows.map((o) => make("tr", {}, ...columns.map((c, i) => make(i ? "td" : "th", { scope: i ? null : "row", class: `${o[c] ?? ""}`.length > 16 ? "bp-words" : null }, this.#number(o[c] ?? null))))))));
+      make("thead", {}, make("tr", {}, ...heads.map((head) => make("th", { scope: "col" }, head)))),
+      make("tbody", {}, ...rows.map((row) => make("tr", {}, ...row.map((words, i) => make(i ? "td" : "th", { scope: i ? null : "row", class: words.length > 16 ? "bp-words" : null }, words || "–")))))));
   }
 
   /** The noise of each rater with its interval, and beside it who agrees with whom. */
-  #raters({ raters, agreement, rater_sentences: sentences = [] }) {
+  #raters({ raters, agreement, tables, legends, rater_sentences: sentences = [] }) {
     const list = sentences.length ? make("ul", { class: "bp-sentences" }, ...sentences.map((words) => make("li", {}, words))) : "";
     if (!raters.length) return list ? [make("section", {}, make("h2", {}, "Raters"), list)] : [];
     const side = 32, width = 110, top = 12;
@@ -1670,26 +1660,15 @@ class ReportView {
       for (const [i, j] of [ends, [...ends].reverse()]) {
         const colour = pair.agreement < 0 ? "bp-apart" : "bp-alike";
         const cell = draw("rect", { x: start + side * j, y: y(i) - side / 2, width: side, height: side, class: colour, "fill-opacity": 0.6 * Math.abs(pair.agreement) }, draw("title"));
-        cell.firstChild.textContent = `${pair.first} and ${pair.second}: ${this.#number(pair.lower)} to ${this.#number(pair.upper)}`;
+        cell.firstChild.textContent = `${pair.first} and ${pair.second}: ${pair.text}`;
         figure.append(cell, text({ x: start + side * (j + 0.5), y: y(i) + 4, class: "bp-cell" }, pair.agreement.toFixed(2)));
       }
     }
     figure.append(text({ x: left + width / 2, y: height - 4, class: "bp-axis" }, "noise"), text({ x: start, y: height - 4, class: "bp-axis bp-start" }, "agreement"));
-    const said = raters.map((r) => ({
-      ...r,
-      noise: `${this.#number(r.noise)} (${this.#number(r.lower)} to ${this.#number(r.upper)})`,
-      names_better: `${Math.round(100 * r.names_better)}\u00a0%`,
-      outlier: r.outlier ? "yes" : "no",
-    }));
-    const table = this.#rows(said, ["rater", "answers", "noise", "names_better", "outlier"], { names_better: "right" });
+    const table = this.#rows(tables.raters.rows, ["rater", ...tables.raters.columns]);
     table.classList.add("bp-raters");
-    const legends = [
-      "Noise: how much chance is in the answers, where 1 is the typical rater; in brackets its 95 % interval.",
-      "Right: how often this rater names the better of two options of which the typical rater names the better in 76 %.",
-      "Outlier: more noise than that of the others, by more than chance explains. In one of twenty groups a yes is wrong.",
-      "Agreement: 1 if two like the same, 0 if they have nothing in common, -1 if one likes what the other dislikes.",
-    ].map((words) => make("p", { class: "bp-legend" }, words));
-    return [make("section", {}, make("h2", {}, "Raters"), list, make("div", { class: "bp-scroll" }, figure), table, ...legends)];
+    const legend = make("p", { class: "bp-legend" }, legends.raters);
+    return [make("section", {}, make("h2", {}, "Raters"), list, make("div", { class: "bp-scroll" }, figure), table, legend)];
   }
 }
 

@@ -10,15 +10,18 @@ from showing import A, B, C, short_report, tell, triangle
 from botorch_pref import DuelKernel, EPPreferenceGP, LapsingProbitLikelihood
 from botorch_pref.ax import PreferenceExperiment, report, summary
 from botorch_pref.ax.findings import (
+    BASELINE_ROWS,
     NOT_KNOWN,
     advice_in_words,
     distinct_options,
     effect_caption,
-    interval_text,
-    number_text,
+    effects_legend,
     options_legend,
     printed_effects,
     printed_options,
+    printed_raters,
+    printed_summary,
+    unit_of_differences,
 )
 from botorch_pref.ax.summary import guesses
 from botorch_pref.evaluation.scores import fit_by_evidence
@@ -84,22 +87,23 @@ def test_a_parameter_is_best_somewhere_only_if_its_band_excludes_zero() -> None:
             "lower": [-2.0, 0.0, 0.1, -7.0, 0.0, 0.0, 0.5, 0.0, -8.0],
             "upper": [0.5, 0.0, 0.9, 1.0, 0.0, 0.0, 3.5, 0.0, 8.0],
             "matters": [0.9] * 3 + [0.124] * 2 + [0.999] * 2 + [float("nan")] * 2,
+            "limited": False,
         }
     )
     table = printed_effects(effects)
     assert table.index.to_list() == ["c", "a", "b", "d"]
-    assert table.loc["c"].to_list() == ["0.333333333333", "0.1", 2.0, 3.5, 1.0]
-    assert table.loc["a"].to_list() == [3, 1, 1.5, 2.9, 0.9]
+    assert table.loc["c"].to_list() == ["0.333333333333", "0.1", "2.00", "3.50", "1.00"]
+    assert table.loc["a"].to_list() == [3, 1, "1.50", "2.90", "0.90"]
     # It has the largest change of all, and may have none.
-    assert table.loc["b"].to_list() == ["", "", NOT_KNOWN, 8.0, 0.12]
+    assert table.loc["b"].to_list() == ["", "", NOT_KNOWN, "8.00", "0.12"]
     captions = {name: effect_caption(e) for name, e in effects.groupby("parameter")}
-    assert captions["a"] == "at most 2.9, P(matters) 0.90"
-    assert captions["b"] == f"{NOT_KNOWN}, at most 8, P(matters) 0.12"
-    assert captions["d"] == f"{NOT_KNOWN}, at most 16"
+    assert captions["a"] == "at most 2.90, P(matters) 0.90"
+    assert captions["b"] == f"{NOT_KNOWN}, at most 8.00, P(matters) 0.12"
+    assert captions["d"] == f"{NOT_KNOWN}, at most 16.00"
     # It matters, though at no single value surely by how much: 0.95 as it is printed.
     for matters in (0.95, 0.9451):
         certain = effects.assign(matters=matters)
-        assert printed_effects(certain).loc["b"].to_list()[:3] == ["y", "x", 3.0]
+        assert printed_effects(certain).loc["b"].to_list()[:3] == ["y", "x", "3.00"]
     doubtful = printed_effects(effects.assign(matters=0.9449))
     assert doubtful.loc["b", "difference"] == NOT_KNOWN
 
@@ -113,65 +117,105 @@ def test_nothing_is_said_of_what_cannot_move_by_itself() -> None:
             "change": [0.0, 0.0, -1.0],
             "lower": [0.0, 0.0, -2.0],
             "upper": [0.0, 0.0, -0.5],
-            "matters": [0.99, 0.97, 0.97],
+            "matters": [float("nan"), 0.97, 0.97],
+            "limited": [True, False, False],
         }
     )
     table = printed_effects(effects)
     assert table.index.to_list() == ["b", "a"]
     assert table.loc["a"].to_list()[:3] == ["", "", "moves with others only"]
-    assert table.loc["a", ["at most", "P(matters)"]].isna().all()
+    assert table.loc["a", ["at most", "P(matters)"]].to_list() == ["", ""]
     assert effect_caption(effects.iloc[:1]) == "moves with others only"
 
 
-@pytest.mark.parametrize(
-    ("value", "two", "three"),
-    [
-        (120.0, "120", "120"),
-        (1234.5, "1234", "1234"),
-        (99.6, "100", "99.6"),
-        (9.96, "10", "9.96"),
-        (-0.000085, "-0.000085", "-0.000085"),
-        (0.5, "0.5", "0.5"),
-        (0.2449, "0.24", "0.245"),
-        (-0.0, "0", "0"),
-        (2.5e9, "2500000000", "2500000000"),
-        (1.24e-7, "1.2e-07", "1.24e-07"),
-    ],
-)
-def test_numbers_are_written_as_people_do(value: float, two: str, three: str) -> None:
-    assert (number_text(value), number_text(value, 3)) == (two, three)
-
-
-@pytest.mark.parametrize(
-    ("values", "text"),
-    [
-        ((-0.2414, -0.6778, -0.000089), "-0.24 (-0.68 to 0.00)"),
-        ((-0.31, -1.132, 0.0329), "-0.31 (-1.13 to 0.03)"),
-        ((0.0, -0.00123, 0.00456), "0.0000 (-0.0012 to 0.0046)"),
-        ((12.0, -150.0, 300.5), "12.00 (-150.00 to 300.50)"),
-    ],
-)
-def test_a_share_and_its_interval_have_the_same_decimals(
-    values: tuple[float, float, float], text: str
-) -> None:
-    assert interval_text(*values) == text, f"{values} are to be written as {text}"
+UNIT = unit_of_differences(VALUES)
 
 
 def test_the_legend_explains_the_columns_that_are_printed() -> None:
-    legend = options_legend(OPTIONS, "1 A")
-    columns = ["Beside 1 A", "P(better)", "P(best)"]
+    legend = options_legend(OPTIONS, "1 A", UNIT)
+    columns = ["Beside 1 A", "P(better)", "preferred", "P(best)"]
     assert all(name in legend for name in columns), f"{columns} are not all in {legend}"
-    assert "P(best)" not in options_legend(OPTIONS.drop(columns="best"), "1 A"), (
+    assert "1 A is option A of question 1, where it was first shown." in legend
+    without_best = OPTIONS.drop(columns="best")
+    assert "P(best)" not in options_legend(without_best, "1 A", UNIT), (
         "a legend explains a column that the table lacks"
     )
+    rows = OPTIONS.set_axis(["w1", "w2", "w3"])
+    assert "is option" not in options_legend(rows, "w1", UNIT), "an id is no title"
     alone = OPTIONS.drop(columns="difference")
-    assert options_legend(alone, "1 A") == "", "a table without differences has none"
+    assert options_legend(alone, "1 A", UNIT) == "", (
+        "a table without differences has a legend"
+    )
+
+
+def test_differences_of_one_option_alone_are_no_shares() -> None:
+    share = "as a share of the step from the worst option judged to the best"
+    assert unit_of_differences({"expected range": 0.7}) == share
+    alone = unit_of_differences({"expected range": 0.0})
+    assert alone.startswith("in units of utility,"), alone
+    effects = DataFrame({"parameter": ["a"] * 2, "value": [0, 1], "matters": 0.5})
+    effects["limited"] = False
+    for legend in (
+        options_legend(OPTIONS, "1 A", alone),
+        effects_legend(effects, alone),
+    ):
+        assert "share" not in legend, "one option has no step of which to be a share"
+        assert "in units of utility," in legend
+
+
+def test_it_is_said_where_constraints_end_the_values_of_a_parameter() -> None:
+    effects = DataFrame(
+        {
+            "parameter": [*"aaabbccd"],
+            "value": [0.2, 0.6, 1.4, 1, 2, "x", "y", 7],
+            "lower": -1.0,
+            "upper": 1.0,
+            "matters": float("nan"),
+            "limited": [True, False, True, False, False, True, True, True],
+        }
+    )
+    captions = {name: effect_caption(e) for name, e in effects.groupby("parameter")}
+    known = f"{NOT_KNOWN}, at most 2.00"
+    assert captions == {
+        "a": f"{known}, constraints end it near 0.2 and 1.4",
+        "b": known,
+        "c": f"{known}, constraints end it before other choices",
+        "d": "moves with others only",
+    }
+    legend = effects_legend(effects, UNIT)
+    ends = "of a near 0.2 and 1.4, of c before other choices."
+    assert legend.endswith(f" Constraints end the values tried {ends}"), legend
+    assert "P(matters)" not in legend, "nothing is known of what matters"
+    assert "P(matters)" not in printed_effects(effects.assign(change=0.0)).columns
+    free = effects_legend(effects.assign(limited=False), UNIT)
+    assert "Constraints" not in free, "no constraint ends a scale"
+
+
+def test_a_summary_writes_shares_as_the_table_of_options_does() -> None:
+    value = {"expected range": 13.4321, "gain as a share of the range": 0.04192}
+    value |= dict(zip(BASELINE_ROWS, (-0.2414, -0.6778, -0.0031), strict=True))
+    value |= {"stop": False, "answers": 7, "answered alike": float("nan")}
+    summary = DataFrame({"value": value, "meaning": "m"}, dtype=object)
+    texts = printed_summary(summary)
+    assert texts["value"].to_list() == [
+        *("13.4", "0.04", "-0.24", "-0.68", "-0.003", "no", "7", ""),
+    ], "a value is not written as elsewhere"
+    assert texts["meaning"].to_list() == ["m"] * 8
+    assert summary["value"].to_dict()["answers"] == 7, "the summary itself is changed"
+
+
+def test_noises_of_raters_have_their_intervals_in_brackets() -> None:
+    row = {"answers": 1234, "noise": 0.9071, "lower": 0.2414, "upper": 13.41}
+    raters = DataFrame([row | {"names_better": 0.771, "outlier": True}], index=["ann"])
+    table = printed_raters(raters)
+    assert table.loc["ann"].to_list() == [1234, "0.907 (0.241 to 13.4)", "77 %", True]
 
 
 def test_captions_have_no_powers_of_ten() -> None:
     effect = DataFrame({"value": [0, 1], "lower": [-123.0, 0.0], "upper": [0.0, 0.0]})
+    effect["limited"] = False
     caption = effect_caption(effect.assign(parameter="a", change=0.0, matters=0.5))
-    assert caption == f"{NOT_KNOWN}, at most 123, P(matters) 0.50"
+    assert caption == f"{NOT_KNOWN}, at most 123.00, P(matters) 0.50"
 
 
 def test_it_is_said_which_option_is_the_best_more_probably() -> None:

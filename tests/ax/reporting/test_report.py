@@ -264,6 +264,11 @@ def test_effects_are_differences_of_the_joint_posterior(judged, result) -> None:
         within = float(inside.all(-1).double().mean())
         # Four errors of a share of draws, of which the band has 1,024 of each member.
         assert abs(within - 0.95) < 4 * (0.95 * 0.05 / 1024) ** 0.5, (name, within)
+    # The sum is at most 2, and so no value is tried up to its own bound of 2.
+    ends = effects.groupby("parameter")[["value", "limited"]].last()
+    assert (ends["value"] < 2).all()
+    assert ends["limited"].all(), "a constraint ends the values, and nothing says so"
+    assert effects["limited"].sum() == 2, "what no constraint ends is called so"
     # Five answers say nothing of either.
     assert str(result).count("not known from these answers") == 2
 
@@ -624,10 +629,11 @@ def test_what_is_said_of_options_stands_above_their_table() -> None:
     summary = DataFrame({"value": [1]}, index=["answers"])
     options = DataFrame({"mean": range(480, 0, -1)}, index=map(str, range(480)))
     effects = DataFrame({"parameter": ["dose"] * 2, "value": [0, 1], "change": 0.0})
-    effects = effects.assign(lower=-1.0, upper=1.0, matters=0.5)
+    effects = effects.assign(lower=-1.0, upper=1.0, matters=0.5, limited=False)
     text = report.Report(summary, options, effects=effects).to_markdown()
-    effect, sentence, table, _ = text.split("\n\n")
-    assert effect.startswith("| effect of"), "effects come first"
+    legend, effect, sentence, table, _ = text.split("\n\n")
+    assert legend.startswith("Change of utility"), "what is said of effects is first"
+    assert effect.startswith("| effect of"), "effects come before options"
     assert sentence.startswith("The best 30 of 480 options;")
     assert "mean" in table, "the sentence on options is above another table"
 
@@ -643,11 +649,14 @@ def test_a_report_reads_well(result) -> None:
     assert advice == f"Go on. {result.advice}"
     assert f"in {100 * values['chance of regret']:.0f} of 100" in advice
     assert f"by {100 * values['gain as a share of the range']:.0f} %" in advice
-    (legend,) = (part for part in parts if not part.startswith("|"))
+    of_effects, legend = (part for part in parts if not part.startswith("|"))
+    assert parts[:1] == [of_effects], "the legend of effects is not above them"
+    assert "of a near" in of_effects, "it is not said where a + b <= 2 ends a"
     table = parts[parts.index(legend) + 1]
     assert legend.startswith(f"Beside {result.reference}: "), "the legend is another's"
     assert f"beside {result.reference}" in table, "the legend is not above its table"
-    lines = [line for part in parts if part != legend for line in part.splitlines()]
+    tables = [part for part in parts if part.startswith("|")]
+    lines = [line for part in tables for line in part.splitlines()]
     assert max(map(len, lines)) < 120, "\n".join(lines)
     (gain,) = (line for line in lines if "expected remaining gain" in line)
     assert f"{result.summary['value']['expected remaining gain']:.3g}" in gain

@@ -1,16 +1,23 @@
 """A report as one page: its figures are its numbers, and nothing in it is markup."""
 
+import html
 import re
 from xml.etree import ElementTree
 
 import pytest
 from pandas import DataFrame, MultiIndex
 
-from botorch_pref.ax.findings import distinct_options
+from botorch_pref.ax.findings import (
+    distinct_options,
+    effects_legend,
+    options_legend,
+    unit_of_differences,
+)
 from botorch_pref.ax.report import Report
 from botorch_pref.ax.report_page import rater_sentences
 
 BAD = "<b>&\"'"
+UNIT = unit_of_differences({})
 
 
 def report_of(**tables) -> Report:
@@ -67,7 +74,7 @@ def test_intervals_lie_where_their_numbers_are() -> None:
     second = [float(intervals[1].get(name)) for name in ("x1", "x2")]
     assert second == pytest.approx([ends[1] - 2 * unit, ends[1] - 0.75 * unit], abs=0.1)
     labels = [text.text for text in figure.findall("text")]
-    assert labels == ["1 A", "1 B", BAD, "0", "-3", "1"]
+    assert labels == ["1 A", "1 B", BAD, "0", "-3.00", "1.00"]
 
 
 def test_numbers_below_a_figure_neither_overlap_nor_are_cut_off() -> None:
@@ -77,7 +84,7 @@ def test_numbers_below_a_figure_neither_overlap_nor_are_cut_off() -> None:
     (figure,) = figures(report.to_html())
     width = float(figure.get("width"))
     numbers = [t for t in figure.findall("text") if t.get("text-anchor") == "middle"]
-    assert [t.text for t in numbers] == ["0", "-3"], "an end that is 0 nearly is named"
+    assert [t.text for t in numbers] == ["0", "-3.00"], "an end near 0 is named"
     for text in numbers:
         # A letter is less than 7 pixels wide.
         half = 3.5 * len(text.text)
@@ -100,17 +107,41 @@ def test_effects_have_one_scale() -> None:
     effects = DataFrame(rows, columns=["parameter", "value", "change"])
     effects["lower"], effects["upper"] = effects["change"] - 1, effects["change"] + 1
     effects["matters"] = [0.97] * 2 + [0.4] * 2
+    effects["limited"] = False
     numeric, choice, _ = figures(report_of(effects=effects).to_html())
     (curve,) = numeric.findall("polyline")
     (_, top), (_, low) = (map(float, p.split(",")) for p in curve.get("points").split())
     places = [float(circle.get("cy")) for circle in choice.findall("circle")]
     assert places == pytest.approx([top, (top + low) / 2], abs=0.1)
     page = report_of(effects=effects).to_html()
-    assert "the others stay, but for those derived from it;" in page
+    assert "the others stay, but for those derived from it, as a share" in page
     # Every interval holds 0 but that of -2 with its end -1.
-    assert "dose <small>at most 4, P(matters) 0.97</small>" in page
-    unknown = "not known from these answers, at most 3, P(matters) 0.40"
+    assert "dose <small>at most 4.00, P(matters) 0.97</small>" in page
+    unknown = "not known from these answers, at most 3.00, P(matters) 0.40"
     assert f"bean <small>{unknown}</small>" in page
+
+
+def test_the_page_has_the_words_and_numbers_of_the_print() -> None:
+    """Each cell and each legend of the one is in the other, word by word."""
+    rows = [("dose", 1.0, 0.0, -0.5, 0.25), ("dose", 3.0, -2.0, -3.5, -0.004)]
+    columns = ["parameter", "value", "change", "lower", "upper"]
+    effects = DataFrame(rows, columns=columns).assign(matters=0.97, limited=True)
+    report = report_of(effects=effects)
+    report.summary.loc["gain as a share of the range"] = [0.04192, ""]
+    report.options["most"] = [0.0, -0.004, 1.0]
+    page, text = html.unescape(report.to_html()), report.to_markdown()
+    for words in (
+        *("-0.50 (-1.00 to -0.004)", "at most", "0.97", "0.04", "3.75"),
+        options_legend(report.options, "1 A", UNIT),
+        effects_legend(effects, UNIT),
+    ):
+        assert words in page, f"the page has no {words}"
+        assert words in text, f"the print has no {words}"
+    report.summary.loc["expected range"] = [0.0, ""]
+    unit = unit_of_differences(report.summary["value"])
+    for words in (report.to_html(), report.to_markdown()):
+        assert unit in words, "it is not said that there is no step"
+        assert "share of the step" not in words, "one option alone has no step"
 
 
 def test_each_rater_has_a_sentence() -> None:
