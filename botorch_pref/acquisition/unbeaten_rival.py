@@ -16,7 +16,8 @@ def unbeaten_rival(
     model: Model,
     space: DesignSpace,
     best: Tensor,
-    open_questions: Tensor,
+    waiting: Tensor,
+    smallest_difference: Tensor,
     *,
     disbelief: float = 0.25,
 ) -> Tensor:
@@ -37,8 +38,10 @@ def unbeaten_rival(
         model: Any. One that does not tell its answers has no unbeaten options.
         space: The designs that may be shown.
         best: ``x_b``, ``1 x d``, which is in the question.
-        open_questions: ``k x size x d``, questions that wait for an answer, of whose
-            options none is shown again.
+        waiting: ``k x d``, options that wait for an answer.
+        smallest_difference: ``d``, the smallest differences :math:`\delta_i` of columns
+            that somebody could tell. A rival differs from the best and from what waits
+            by :math:`\sum_i (x_i - x_i')^2 / \delta_i^2 \ge 1`.
         disbelief: The probability of being better than the best below which a search
             gives an option up.
 
@@ -46,9 +49,10 @@ def unbeaten_rival(
         ``1 x d``; or ``0 x d`` where there is no such option.
     """
     rivals = _unbeaten_points(model)
-    shown = torch.cat([best, open_questions.flatten(0, 1)])
-    is_shown = (rivals.unsqueeze(-2) == shown).all(-1).any(-1)
-    rivals = rivals[~is_shown & space.allows(rivals)]
+    shown = torch.cat([best, waiting])
+    gaps = (rivals.unsqueeze(-2) - shown) / smallest_difference
+    differs = (gaps.square().sum(-1) >= 1).all(-1)
+    rivals = rivals[differs & space.allows(rivals)]
     if not len(rivals):
         return best[:0]
     with torch.no_grad():

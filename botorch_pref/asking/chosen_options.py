@@ -75,7 +75,9 @@ def present_options(request: Request, model: Model, best: Tensor) -> Tensor:
         return request.beside
     if request.size < 3 or request.goal != "best" or len(request.best):
         return best
-    rival = unbeaten_rival(model, request.space, best, request.open_questions)
+    space, waiting = request.space, request.open_questions.flatten(0, 1)
+    smallest_difference = SMALLEST_DIFFERENCE * space.widths
+    rival = unbeaten_rival(model, space, best, waiting, smallest_difference)
     return torch.cat([best, rival])
 
 

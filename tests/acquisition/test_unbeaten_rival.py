@@ -19,7 +19,8 @@ from botorch_pref.models import GroupUtility
 
 CUBE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
 SPACE = DesignSpace.from_bounds(CUBE)
-NONE_OPEN = torch.empty(0, 4, 2, dtype=torch.float64)
+NONE_WAIT = torch.empty(0, 2, dtype=torch.float64)
+SMALLEST = torch.full((2,), 0.01, dtype=torch.float64)
 HIGH = torch.tensor([0.1, 0.9], dtype=torch.float64)
 """Top of a narrow hump among poor designs, of which one option was shown: row 0."""
 
@@ -58,7 +59,7 @@ def model() -> EPPreferenceGP:
 
 def test_what_was_never_beaten_meets_the_best(model: EPPreferenceGP) -> None:
     X, best = shown(), incumbent(model)
-    rival = unbeaten_rival(model, SPACE, best, NONE_OPEN)
+    rival = unbeaten_rival(model, SPACE, best, NONE_WAIT, SMALLEST)
     winners = ranked()[:, 0]
     losers = ranked()[:, 1:].flatten()
     unbeaten = [i for i in winners.tolist() if i not in losers.tolist()]
@@ -97,27 +98,42 @@ def test_what_lost_an_answer_is_no_rival(model: EPPreferenceGP) -> None:
         Comparisons(torch.tensor([[place, 0]])),
     ):
         learned = default_model(X, [Rankings(ranked()), more])
-        rival = unbeaten_rival(learned, SPACE, incumbent(learned), NONE_OPEN)
+        rival = unbeaten_rival(learned, SPACE, incumbent(learned), NONE_WAIT, SMALLEST)
         assert not bool((rival == HIGH).all(-1).any()), f"it lost {more}"
 
 
 def test_what_waits_or_may_not_be_shown_is_no_rival(model: EPPreferenceGP) -> None:
     best = incumbent(model)
-    rival = unbeaten_rival(model, SPACE, best, NONE_OPEN)
+    rival = unbeaten_rival(model, SPACE, best, NONE_WAIT, SMALLEST)
     assert len(rival), "there is a rival"
-    waiting = torch.cat([rival, shown()[4:7]]).unsqueeze(0)
-    other = unbeaten_rival(model, SPACE, best, waiting)
+    waiting = torch.cat([rival, shown()[4:7]])
+    other = unbeaten_rival(model, SPACE, best, waiting, SMALLEST)
     assert not bool((other == rival).all(-1).any()), "it waits for an answer already"
     half = DesignSpace.from_bounds(
         torch.stack([rival[0] + 0.01, torch.ones(2).double()])
     )
-    outside = unbeaten_rival(model, half, best, NONE_OPEN)
+    outside = unbeaten_rival(model, half, best, NONE_WAIT, SMALLEST)
     assert not bool((outside == rival).all(-1).any()), "it is outside the space"
+
+
+def test_what_nobody_can_tell_from_the_best_is_no_rival(model: EPPreferenceGP) -> None:
+    """Nor what nobody can tell from an option that waits for an answer."""
+    best = incumbent(model)
+    (rival,) = unbeaten_rival(model, SPACE, best, NONE_WAIT, SMALLEST)
+    gap = (rival - best.squeeze(0)).abs()
+    # Two columns, in each of which they differ by a share of the smallest difference.
+    for share, is_told in ((0.72, True), (0.70, False)):
+        found = unbeaten_rival(model, SPACE, best, NONE_WAIT, gap / share)
+        shows = bool((found == rival).all(-1).any())
+        assert shows == is_told, f"differences are {share} of the smallest"
+    nearby = rival + 0.5 * SMALLEST
+    found = unbeaten_rival(model, SPACE, best, nearby.unsqueeze(0), SMALLEST)
+    assert not bool((found == rival).all(-1).any()), "its like waits for an answer"
 
 
 def test_one_rival_joins_questions_of_three_or_more(model: EPPreferenceGP) -> None:
     best = incumbent(model)
-    rival = unbeaten_rival(model, SPACE, best, NONE_OPEN)
+    rival = unbeaten_rival(model, SPACE, best, NONE_WAIT, SMALLEST)
 
     def shows_rival(size: int, **arguments: object) -> bool:
         question = next_question(model, CUBE, size, **arguments)  # type: ignore[arg-type]
@@ -142,11 +158,11 @@ def test_an_option_that_one_rater_refuses_is_beaten() -> None:
     alike = Rankings(torch.cat([orders, n + orders]))
     group = default_model(both, alike, raters=raters)
     assert isinstance(group, GroupUtility)
-    best, others = incumbent(group), X[1:].unsqueeze(0)
-    rival = unbeaten_rival(group, SPACE, best, others)
+    best, others = incumbent(group), X[1:]
+    rival = unbeaten_rival(group, SPACE, best, others, SMALLEST)
     assert torch.equal(rival, X[:1]), "nobody preferred another option to it"
     (place,) = (best == X).all(-1).nonzero()[0].tolist()
     refusal = Comparisons(torch.tensor([[n + place, n]]))
     group = default_model(both, [alike, refusal], raters=raters)
-    rival = unbeaten_rival(group, SPACE, incumbent(group), others)
+    rival = unbeaten_rival(group, SPACE, incumbent(group), others, SMALLEST)
     assert not len(rival), "the second rater refused it"

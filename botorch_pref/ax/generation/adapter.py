@@ -66,9 +66,11 @@ from botorch_pref.models import averaged_utility
 from botorch_pref.models.raters import answered_model
 from botorch_pref.models.training_data import FeedbackDataset
 
-_SPACE, _APART, _PENDING = "design_space", "distinctness", "pending_options"
+_SPACE, _APART = "design_space", "distinctness"
+_WAITING, _PENDING = "waiting_options", "pending_options"
 """Names by which Ax hands `PreferenceAcquisition` a `DesignSpace`, a `Distinctness`
-(None where one design is sought), and options that wait for an answer, ``n x d``."""
+(None where one design is sought), options that wait for an answer, ``n x d``, and those
+of them that nobody has answered about."""
 
 COUNT, FURTHER = "num_questions", "further_questions"
 """Names by which `PreferenceAdapter.gen` is asked for several questions, among Ax's
@@ -199,11 +201,8 @@ class PreferenceAcquisition(Acquisition):
         best, space = self.reference, self.options.get(_SPACE)
         if best is None or space is None or n < 3 or not self.options.get(CHECKS):
             return best
-        utility, questions = (
-            utility_model(self.acqf.model),
-            self.options[_APART].pending,
-        )
-        rival = unbeaten_rival(utility, space, best, questions)
+        utility, widths = utility_model(self.acqf.model), self.options[_APART].widths
+        rival = unbeaten_rival(utility, space, best, self.options[_WAITING], widths)
         if len(rival):
             pending = getattr(self.acqf, "X_pending", None)
             waiting = rival[:0] if pending is None else pending
@@ -510,11 +509,13 @@ class PreferenceAdapter(TorchAdapter):
         """
         trials, answered = self._experiment.trials.values(), {*self.arms}
         running = [arm for t in trials if t.status.is_running for arm in t.arms]
-        waiting = {arm.name: arm for arm in running if arm not in answered}
-        pending = self.points_of(arm.parameters for arm in waiting.values())
+        waiting = {arm.name: arm for arm in running}
+        points = self.points_of(arm.parameters for arm in waiting.values())
+        is_new = [arm not in answered for arm in waiting.values()]
         options = {
             _SPACE: self.design_space(context),
-            _PENDING: pending if waiting else None,
+            _WAITING: points,
+            _PENDING: points[is_new] if any(is_new) else None,
         }
         if size == 1:
             return {**options, _APART: None}

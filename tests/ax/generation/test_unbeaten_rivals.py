@@ -11,7 +11,11 @@ from botorch_pref import Rankings, default_model, incumbent
 from botorch_pref.acquisition.design_space import DesignSpace
 from botorch_pref.acquisition.unbeaten_rival import unbeaten_rival
 from botorch_pref.ax import PreferenceExperiment
-from botorch_pref.ax.generation.question_choice import chosen_questions
+from botorch_pref.ax.generation.question_choice import (
+    SOBOL,
+    chosen_questions,
+    next_options,
+)
 from botorch_pref.ax.projection import Projection
 
 CUBE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
@@ -49,9 +53,10 @@ def rival() -> Tensor:
     model = default_model(
         QUESTIONS.flatten(0, 1), Rankings(torch.arange(24).view(6, 4))
     )
-    none_open = torch.empty(0, 4, 2, dtype=torch.float64)
+    none_wait = torch.empty(0, 2, dtype=torch.float64)
+    smallest = torch.full((2,), 0.01, dtype=torch.float64)
     space = DesignSpace.from_bounds(CUBE)
-    (point,) = unbeaten_rival(model, space, incumbent(model), none_open)
+    (point,) = unbeaten_rival(model, space, incumbent(model), none_wait, smallest)
     return point
 
 
@@ -72,6 +77,42 @@ def test_an_experiment_shows_again_what_a_loop_does(tmp_path: Path) -> None:
     # While that question waits, the next one is of other options.
     following = experiment.ask(4)
     assert not shows(following.options, design), "the option waits for an answer"
+
+
+def test_what_waits_in_a_question_of_another_size_is_shown_once(tmp_path: Path) -> None:
+    experiment = answered(tmp_path / "sizes.db")
+    assert shows(experiment.ask(3).options, rival())
+    assert not shows(experiment.ask(4).options, rival()), "it waits for an answer"
+
+
+def test_an_unbeaten_neighbour_of_the_best_leaves_questions_to_the_model(
+    tmp_path: Path,
+) -> None:
+    """One that nobody can tell from the best would make any question impossible."""
+    experiment = PreferenceExperiment.create(
+        "neighbour",
+        parameters=[real("x"), real("y")],
+        storage=tmp_path / "neighbour.db",
+        repeat_rate=0.0,
+        smallest_difference=0.15,
+    )
+    neighbour, best = [0.95, 0.5], [1.0, 0.5]
+    for winner, rest in (
+        (best, [[0.3, 0.4], [0.2, 0.8], [0.1, 0.1]]),
+        (best, [[0.6, 0.5], [0.5, 0.9], [0.0, 0.2]]),
+        (neighbour, [[0.5, 0.3], [0.45, 0.7], [0.3, 0.0]]),
+        (best, [[0.8, 0.2], [0.25, 0.5], [0.1, 0.9]]),
+        (best, [[0.7, 0.8], [0.35, 0.9], [0.15, 0.3]]),
+        (best, [[0.85, 0.8], [0.65, 0.9], [0.2, 0.3]]),
+        (best, [[0.8, 0.5], [0.6, 0.3], [0.4, 0.6]]),
+    ):
+        designs = [dict(zip("xy", design, strict=True)) for design in (winner, *rest)]
+        experiment.record(designs, ranking=[0, 1, 2, 3])
+    chosen = next_options(Projection(experiment.log), 4, None)
+    assert chosen.chosen_by != SOBOL, "the model's questions were all refused"
+    options = [[option["x"], option["y"]] for option in chosen.options]
+    assert best in options, f"{options} lack the best design"
+    assert neighbour not in options, f"{options} show what looks like the best"
 
 
 def test_several_people_meet_it_and_different_challengers(tmp_path: Path) -> None:
