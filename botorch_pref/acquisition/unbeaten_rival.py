@@ -8,7 +8,13 @@ from torch import Tensor
 
 from botorch_pref.acquisition.design_space import DesignSpace
 from botorch_pref.acquisition.duels import better_probability, observed_points
-from botorch_pref.feedback import Choices, Comparisons, Feedback, Rankings
+from botorch_pref.feedback import (
+    Choices,
+    Comparisons,
+    Feedback,
+    Rankings,
+    Validity,
+)
 from botorch_pref.models.derived_model import DerivedModel
 
 
@@ -23,8 +29,8 @@ def unbeaten_rival(
 ) -> Tensor:
     r"""Finds an unbeaten option that a model hardly believes in, to meet the best.
 
-    An option is unbeaten if it won an answer and nobody ever preferred another one to
-    it. The prior is smooth: of an option that won among poor ones alone, far from the
+    An option is unbeaten if it won an answer, nobody ever preferred another one to it,
+    and it never failed. The prior is smooth: of an option that won among poor ones alone, far from the
     good ones, it makes an error of the person or a small success. Where
 
     .. math:: P\big(f(x) > f(x_b) \mid D\big) < \text{disbelief}
@@ -88,6 +94,9 @@ def _winners_and_losers(model: Model) -> tuple[Tensor, Tensor]:
             winners, losers = answers.split([1, answers.shape[-1] - 1], dim=-1)
             won[winners.flatten()] = True
             lost[losers[losers >= 0]] = True
+        if isinstance(block, Validity):
+            # What could not be judged is not worth showing again.
+            lost[block.indices[~block.valid]] = True
     return won, lost
 
 

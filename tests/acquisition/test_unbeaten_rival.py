@@ -9,6 +9,7 @@ from botorch_pref import (
     Comparisons,
     EPPreferenceGP,
     Rankings,
+    Validity,
     default_model,
     incumbent,
     next_question,
@@ -87,7 +88,7 @@ def test_a_search_that_asks_finds_the_narrow_hump(model: EPPreferenceGP) -> None
 
 
 def test_what_lost_an_answer_is_no_rival(model: EPPreferenceGP) -> None:
-    """Whatever the answer was: a ranking, a choice or a duel; a copy counts too."""
+    """Whatever the answer was: a choice, a duel or a failure; a copy counts too."""
     best = incumbent(model)
     (place,) = (shown() == best).all(-1).nonzero()[0].tolist()
     X = torch.cat([shown(), shown()[:1]])
@@ -96,6 +97,7 @@ def test_what_lost_an_answer_is_no_rival(model: EPPreferenceGP) -> None:
         Choices(torch.tensor([[place, copy, 5]]), torch.tensor([place])),
         Comparisons(torch.tensor([[place, copy]])),
         Comparisons(torch.tensor([[place, 0]])),
+        Validity(torch.tensor([place, 0]), torch.tensor([True, False])),
     ):
         learned = default_model(X, [Rankings(ranked()), more])
         rival = unbeaten_rival(learned, SPACE, incumbent(learned), NONE_WAIT, SMALLEST)
