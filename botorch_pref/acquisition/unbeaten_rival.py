@@ -30,8 +30,9 @@ def unbeaten_rival(
     r"""Finds an unbeaten option that a model hardly believes in, to meet the best.
 
     An option is unbeaten if it won an answer, nobody ever preferred another one to it,
-    and it never failed. The prior is smooth: of an option that won among poor ones alone, far from the
-    good ones, it makes an error of the person or a small success. Where
+    and it never failed. The prior is smooth: of an option that won among poor ones
+    alone, far from the good ones, it makes an error of the person or a small success.
+    Where
 
     .. math:: P\big(f(x) > f(x_b) \mid D\big) < \text{disbelief}
 
