@@ -233,16 +233,16 @@ def _claims() -> dict[tuple[str, str], tuple[str, ...]]:
 
 IN_WORDS = {
     "Rankings of four, rather than BoTorch's `PairwiseGP` with qEUBO's four": (
-        "What the library asks, four to rank without unbeaten options that are shown "
-        "again, is better than `PairwiseGP` with qEUBO of four."
+        "What the library asks, four to rank, is better than `PairwiseGP` with qEUBO "
+        "of four."
     ),
     "Rankings of four, rather than optuna-dashboard's four": (
-        "What the library asks, four to rank without unbeaten options that are shown "
-        "again, is better than optuna-dashboard's four, the worst named."
+        "What the library asks, four to rank, is better than optuna-dashboard's four, "
+        "the worst named."
     ),
     "Rankings of four, rather than as many duels of optuna-dashboard": (
-        "What the library asks, four to rank without unbeaten options that are shown "
-        "again, is better than as many duels of optuna-dashboard."
+        "What the library asks, four to rank, is better than as many duels of "
+        "optuna-dashboard."
     ),
     "Duels, rather than `PairwiseGP` with qEUBO": (
         "What the library asks, duels, is better than `PairwiseGP` with qEUBO."
