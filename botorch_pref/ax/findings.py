@@ -353,8 +353,11 @@ def advice_in_words(
 
 
 def look_like_guesses(values: Mapping[str, Any]) -> bool:
-    """Tells whether a coin probably gave all answers, by a report's summary."""
-    return bool(values.get("guessed", 0.0) > GUESSED)
+    """Tells whether all said of utilities would be guesses, by a report's summary.
+
+    A coin probably gave all answers, or all of them are ties.
+    """
+    return bool(values.get("guessed", 0.0) > GUESSED or _tie_sentence(values))
 
 
 def _context_sentence(values: Mapping[str, Any]) -> str:
