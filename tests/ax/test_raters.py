@@ -150,7 +150,7 @@ def test_the_report_has_tables_of_raters_where_answers_are_pooled_too(
         # Fits end within a hundredth of the same optimum, wherever rows stand.
         assert_frame_equal(tested.raters.loc[["ann", "bob"]], expected, rtol=0.02)
         assert_frame_equal(tested.agreement, agreement, atol=0.02, rtol=0)
-        assert "names_better" in str(tested)
+        assert "| right " in str(tested)
         assert "bob" in str(tested)
     alone = triangle(tmp_path / "alone.db", initial=1)
     alone.record(options(A, C), winner=0, rater="ann")
