@@ -90,8 +90,8 @@ def reason_of_joined(
         )
     if has_rival:
         start += (
-            "; another one was preferred whenever it was shown, though the answers on "
-            "the whole speak against it"
+            "; another one won an answer and lost none, although the model expects it "
+            "to be worse"
         )
     others = "the others were" if num_chosen > 1 else "the other one was"
     together = " together," if is_joint and num_chosen > 1 else ""

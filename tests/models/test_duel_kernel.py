@@ -20,7 +20,7 @@ from botorch_pref import (
     PreferenceMarginalLogLikelihood,
 )
 from botorch_pref.errors import FeedbackError
-from botorch_pref.models import RelevanceKernel, kernels
+from botorch_pref.models import RelevanceKernel, relevance_covariance
 
 DOUBLE = torch.float64
 
@@ -50,7 +50,7 @@ def portions(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
             "_BLOCK_ENTRIES": 14,
             "_GRAPH_ENTRIES": 42,
         }.items():
-            monkeypatch.setattr(kernels, name, entries)
+            monkeypatch.setattr(relevance_covariance, name, entries)
 
 
 @pytest.mark.usefixtures("portions")

@@ -205,8 +205,8 @@ class PreferenceAcquisition(Acquisition):
         rival = unbeaten_rival(utility, space, best, self.options[_WAITING], widths)
         if len(rival):
             pending = getattr(self.acqf, "X_pending", None)
-            waiting = rival[:0] if pending is None else pending
-            self.acqf.set_X_pending(torch.cat([waiting, rival]))
+            pending = rival if pending is None else torch.cat([pending, rival])
+            self.acqf.set_X_pending(pending)
         return torch.cat([best, rival])
 
     def _centres(self, space: DesignSpace) -> Tensor:

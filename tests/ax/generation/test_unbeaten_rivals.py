@@ -97,7 +97,7 @@ def test_an_unbeaten_neighbour_of_the_best_leaves_questions_to_the_model(
         smallest_difference=0.15,
     )
     neighbour, best = [0.95, 0.5], [1.0, 0.5]
-    for winner, rest in (
+    for winner, losers in (
         (best, [[0.3, 0.4], [0.2, 0.8], [0.1, 0.1]]),
         (best, [[0.6, 0.5], [0.5, 0.9], [0.0, 0.2]]),
         (neighbour, [[0.5, 0.3], [0.45, 0.7], [0.3, 0.0]]),
@@ -106,7 +106,7 @@ def test_an_unbeaten_neighbour_of_the_best_leaves_questions_to_the_model(
         (best, [[0.85, 0.8], [0.65, 0.9], [0.2, 0.3]]),
         (best, [[0.8, 0.5], [0.6, 0.3], [0.4, 0.6]]),
     ):
-        designs = [dict(zip("xy", design, strict=True)) for design in (winner, *rest)]
+        designs = [dict(zip("xy", design, strict=True)) for design in (winner, *losers)]
         experiment.record(designs, ranking=[0, 1, 2, 3])
     chosen = next_options(Projection(experiment.log), 4, None)
     assert chosen.chosen_by != SOBOL, "the model's questions were all refused"

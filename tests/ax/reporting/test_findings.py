@@ -263,9 +263,9 @@ def test_what_rounding_leaves_of_no_difference_is_printed_as_none() -> None:
 
 def test_of_ties_and_failures_not_any_option_will_do() -> None:
     tied = {**VALUES, "that say tie": 2}
-    said = advice_in_words(tied, OPTIONS, "1 A")
-    assert said.startswith("Nobody has seen a difference so far"), said
-    assert said.endswith("or take any."), f"more is said of ties alone: {said}"
+    advice = advice_in_words(tied, OPTIONS, "1 A")
+    assert advice.startswith("Nobody has seen a difference so far"), advice
+    assert advice.endswith("or take any."), f"more is said of ties alone: {advice}"
     assert look_like_guesses(tied), "ties alone are no reason to stop"
     assert not look_like_guesses({**tied, "that say winner": 1})
     failed = advice_in_words({**tied, "that say invalid": 1}, OPTIONS, "1 A")
