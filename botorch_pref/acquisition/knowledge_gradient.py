@@ -116,11 +116,13 @@ def without_hopeless(
     """
     count, present = len(options), torch.cat([options, beside])
     posterior = acquisition.model.posterior(torch.cat([present, likely]))
-    draws = draw_utilities(posterior, _DRAWS, generator).flatten(0, -2)
+    draws = draw_utilities(posterior, _DRAWS, generator)
     # What is heard: options that differ by less than the noise are all named at times.
     noise = torch.randn(draws.shape, generator=generator, dtype=torch.float64)
+    # Of an ensemble each member has its own.
+    deviation = item_noise(acquisition.model).to(draws).sqrt().unsqueeze(-1)
     # A new tensor, of which columns are replaced below.
-    draws = draws + item_noise(acquisition.model).to(draws).sqrt() * noise.to(draws)
+    draws = (draws + deviation * noise.to(draws)).flatten(0, -2)
     is_new = ~(likely.unsqueeze(-2) == present).all(-1).any(-1)
     of_present, of_likely = draws.tensor_split([len(present)], -1)
     for place in range(count):

@@ -16,7 +16,7 @@ from botorch_pref import (
 )
 from botorch_pref.acquisition.design_space import DesignSpace
 from botorch_pref.acquisition.unbeaten_rival import unbeaten_rival
-from botorch_pref.models import GroupUtility
+from botorch_pref.models import FullyBayesianEPPreferenceGP, GroupUtility
 
 CUBE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
 SPACE = DesignSpace.from_bounds(CUBE)
@@ -168,3 +168,27 @@ def test_an_option_that_one_rater_refuses_is_beaten() -> None:
     group = default_model(both, [alike, refusal], raters=raters)
     rival = unbeaten_rival(group, SPACE, incumbent(group), others, SMALLEST)
     assert not len(rival), "the second rater refused it"
+
+
+def test_an_ensemble_believes_in_an_option_as_its_members_do_on_average() -> None:
+    X = shown()
+    pairs = torch.cat([ranked()[:, [0, i]] for i in (1, 2, 3)])
+    single = EPPreferenceGP(X, pairs)
+    ensemble = FullyBayesianEPPreferenceGP(X, pairs)
+    factors = torch.tensor([0.5, 1.0, 2.0], dtype=torch.float64)
+    ensemble.load_mcmc_samples(
+        {
+            name: value.detach() * factors.reshape(-1, *[1] * value.dim())
+            for name, value in single.named_parameters()
+        }
+    )
+    best = incumbent(ensemble.eval())
+    unbeaten = X[[i for i in ranked()[:, 0].tolist() if (X[i] != best).any()]]
+    with torch.no_grad():
+        chance = ensemble.duel_probability(unbeaten, best)
+    assert float(chance.min()) < 0.25, "the members believe in all unbeaten options"
+    rival = unbeaten_rival(ensemble, SPACE, best, NONE_WAIT, SMALLEST)
+    assert torch.equal(rival, unbeaten[chance.argmin()].unsqueeze(0))
+    options = next_question(ensemble, CUBE, 4).options
+    for design in (best, rival):
+        assert bool((options == design).all(-1).any()), f"{options} lack {design}"

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from parameters import real
 from torch import Tensor
@@ -127,3 +128,31 @@ def test_several_people_meet_it_and_different_challengers(tmp_path: Path) -> Non
 def test_a_named_acquisition_function_shows_none(tmp_path: Path) -> None:
     experiment = answered(tmp_path / "named.db", acquisition="DuelingJointKG")
     assert not shows(experiment.ask(4).options, rival())
+
+
+@pytest.mark.parametrize(("y", "num_winners"), [(0.25, 2), (0.75, 1)])
+def test_in_a_context_a_rival_is_what_was_shown_there(
+    y: float, num_winners: int, tmp_path: Path
+) -> None:
+    """The best design and the rival won there; elsewhere the best one alone moves."""
+    questions = [
+        [0.1, 0.2, 0.0, 0.15],
+        [0.8, 0.6, 0.9, 0.5],
+        [0.7, 0.55, 0.95, 0.45],
+        [0.75, 0.52, 0.62, 0.98],
+        [0.82, 0.68, 0.42, 0.58],
+        [0.78, 0.72, 0.53, 0.88],
+    ]
+    experiment = PreferenceExperiment.create(
+        "room",
+        parameters=[real("x"), real("y")],
+        storage=tmp_path / "room.db",
+        repeat_rate=0.0,
+        context=["y"],
+    )
+    for options in questions:
+        experiment.record([{"x": x, "y": 0.25} for x in options], ranking=[0, 1, 2, 3])
+    options = [dict(option) for option in experiment.ask(4, context={"y": y}).options]
+    assert [option["y"] for option in options] == [y] * 4
+    winners = [option for option in options if option["x"] in [q[0] for q in questions]]
+    assert len(winners) == num_winners, f"{winners} are not the best and a rival"
