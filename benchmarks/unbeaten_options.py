@@ -1,7 +1,7 @@
 """What becomes of options that nobody ever beat: shown again, or left to the model.
 
-    python -m benchmarks.unbeaten_options [--persons 12] [--questions 30]
-        [--task two-humps]
+    python -m benchmarks.unbeaten_options [--persons 12] [--first-seed 0]
+        [--questions 30] [--task two-humps]
 
 People who err rank questions of four, as the library asks and without rivals (see
 `unbeaten_rival`), from the same five questions of spread options. A row is one person:
@@ -92,12 +92,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--task", choices=TASK_NAMES, default="two-humps")
     parser.add_argument("--persons", type=int, default=12)
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--questions", type=int, default=30)
     options = parser.parse_args()
     start("options that nobody ever beat")
-    rows = [
-        row_of(options.task, options.questions, seed) for seed in range(options.persons)
-    ]
+    seeds = range(options.first_seed, options.first_seed + options.persons)
+    rows = [row_of(options.task, options.questions, seed) for seed in seeds]
     print_table(
         [
             *("person", "largest utility", "winners believed in more"),
