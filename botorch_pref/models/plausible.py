@@ -310,7 +310,8 @@ def averaged_utility(model: Model) -> tuple[Model, int | str]:
     if answers > MOST_ANSWERS:
         return model, f"1: more than {MOST_ANSWERS} answers settle them"
     # Three options more of each ranking of four cost more than its answer.
-    if len(source.datapoints.unique(dim=0)) > MOST_POINTS:
+    points = source.datapoints
+    if points is not None and len(points.unique(dim=0)) > MOST_POINTS:
         return model, f"1: others take long beyond {MOST_POINTS} options"
     try:
         # The model is one of these, a group of raters or all of them.
