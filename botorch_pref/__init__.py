@@ -117,9 +117,9 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     # One after the other: parts behind the one that has the name are not imported.
     parts = (import_module(f"{__name__}.{part}") for part in _PARTS)
-    found = next(getattr(part, name) for part in parts if hasattr(part, name))
-    globals()[name] = found
-    return found
+    public_object = next(getattr(part, name) for part in parts if hasattr(part, name))
+    globals()[name] = public_object
+    return public_object
 
 
 def __dir__() -> list[str]:

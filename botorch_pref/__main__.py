@@ -46,16 +46,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     user_options = vars(parser.parse_args(arguments))
     explains = "data" in user_options
     for name in user_options.keys() - (OF_DATA if explains else OF_RUN):
-        way = "together with" if explains else "without"
-        parser.error(f"--{name} has no meaning {way} --data")
+        preposition = "together with" if explains else "without"
+        parser.error(f"--{name} has no meaning {preposition} --data")
     return _guarded(_run, user_options)
 
 
 def _command(arguments: list[str]) -> None:
     # Imports take seconds: each command makes its own, and serve says so before. A
     # missing extra ends in a message like any other error.
-    name, *rest = arguments
-    getattr(import_module(f"botorch_pref.commands.{name}"), name)(rest)
+    name, *command_arguments = arguments
+    getattr(import_module(f"botorch_pref.commands.{name}"), name)(command_arguments)
 
 
 def _guarded(run: Callable[[T], None], argument: T) -> int:
@@ -103,9 +103,9 @@ def _run(user_options: dict[str, Any]) -> None:
         explain_choices(data, model, seed, out or Path("runs", Path(data).stem))
     else:
         settings = RunSettings(**DEFAULTS | user_options)
-        asked = f"{settings.questions}-of-{settings.options}"
+        questions = f"{settings.questions}-of-{settings.options}"
         judge = f"noise-{settings.noise}-seed-{settings.seed}"
-        name = f"{settings.problem}-{asked}-{judge}"
+        name = f"{settings.problem}-{questions}-{judge}"
         optimise(settings, out or Path("runs", name))
 
 
@@ -126,11 +126,11 @@ def _make_parser() -> argparse.ArgumentParser:
         argument_default=argparse.SUPPRESS,
     )
     add = parser.add_argument
-    way = parser.add_mutually_exclusive_group()
-    way.add_argument(
+    exclusive_group = parser.add_mutually_exclusive_group()
+    exclusive_group.add_argument(
         "--problem", metavar="NAME", help="one of " + ", ".join(PROBLEM_NAMES)
     )
-    way.add_argument(
+    exclusive_group.add_argument(
         "--data",
         metavar="FILE.csv|train",
         help="a table with columns winner_<feature> and loser_<feature>, and perhaps "

@@ -34,14 +34,14 @@ def register(entry: Entry, base: type) -> None:
         ValueError: Another class of the base has its name, or its short name.
     """
     path = _path(entry.cls)
-    for other in registered(base):
-        alike = other.cls.__name__ == entry.cls.__name__ or (
-            entry.name is not None and entry.name == other.name
+    for member in registered(base):
+        alike = member.cls.__name__ == entry.cls.__name__ or (
+            entry.name is not None and entry.name == member.name
         )
-        if alike and _path(other.cls) != path:
-            clause = "" if other.name is None else f" with the name {other.name!r}"
+        if alike and _path(member.cls) != path:
+            clause = "" if member.name is None else f" with the name {member.name!r}"
             raise ValueError(
-                f"{_path(other.cls)} is registered already{clause}; give {path} names "
+                f"{_path(member.cls)} is registered already{clause}; give {path} names "
                 "of its own."
             )
     _TABLE[base, entry.cls.__name__] = entry

@@ -294,8 +294,8 @@ class _Space:
         places = [torch.arange(len(table)) for table in tables + lists]
         chosen = torch.cartesian_prod(*places).view(-1, len(places))
         X = torch.zeros(number, self.num_columns, dtype=torch.double)
-        for place, table, at in zip(chosen.T, tables + lists, columns, strict=True):
-            X[:, at] = table[place]
+        for place, table, dims in zip(chosen.T, tables + lists, columns, strict=True):
+            X[:, dims] = table[place]
         return X
 
 
@@ -379,22 +379,22 @@ def _next_point(
     """
     model, designs = _utility(answers, space), space.designs
     # The trial itself runs already, and is none of those beside it.
-    others = [t for t in space.having_all(answers.shown) if t.number != trial.number]
-    shown = space.points(others).unique(dim=0) if others else incumbent(model)
-    if designs is not None and len(shown) >= len(designs):
+    running = [t for t in space.having_all(answers.shown) if t.number != trial.number]
+    beside = space.points(running).unique(dim=0) if running else incumbent(model)
+    if designs is not None and len(beside) >= len(designs):
         # All designs are shown already: the best of them meets one again.
-        shown = incumbent(model)
+        beside = incumbent(model)
     question = next_question(
         model,
         torch.tensor([[0.0], [1.0]]).double().expand(2, space.num_columns),
-        len(shown) + 1,
+        len(beside) + 1,
         discrete=designs,
         discrete_dims=None if designs is not None else space.discrete_dims,
         categorical=space.categorical,
-        beside=shown,
+        beside=beside,
         feasibility_model=_validity(answers, space),
         seed=seed,
     )
     # The options are those that are shown and one other, in any order.
-    is_new = (question.options.unsqueeze(-2) != shown).any(-1).all(-1)
+    is_new = (question.options.unsqueeze(-2) != beside).any(-1).all(-1)
     return question.options[is_new.nonzero()[0, 0]]

@@ -431,8 +431,8 @@ class DesignSpace:
         designs = self.designs()
         if designs is not None:
             order = torch.cdist(point.to(designs), designs).squeeze(0).argsort()
-            near, others = order.tensor_split([count // 2])
-            anywhere = others[torch.randperm(len(others))[: count - len(near)]]
+            near, distant = order.tensor_split([count // 2])
+            anywhere = distant[torch.randperm(len(distant))[: count - len(near)]]
             return designs[torch.cat([near, anywhere])]
         first, second = self.draw(count, seed).tensor_split(2)
         centre = self.coordinates(point).expand_as(second)

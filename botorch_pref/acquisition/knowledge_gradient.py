@@ -126,8 +126,8 @@ def without_hopeless(
     is_new = ~(likely.unsqueeze(-2) == present).all(-1).any(-1)
     of_present, of_likely = draws.tensor_split([len(present)], -1)
     for place in range(count):
-        others = torch.arange(len(present)) != place
-        best_other = of_present[:, others].amax(-1, keepdim=True)
+        is_rest = torch.arange(len(present)) != place
+        best_other = of_present[:, is_rest].amax(-1, keepdim=True)
         chance = (of_present[:, place : place + 1] > best_other).double().mean()
         is_rival = (of_likely > best_other).double().mean(0) >= _LEAST
         (rivals,) = torch.where(is_rival & is_new)

@@ -93,12 +93,12 @@ def lines_through(space: DesignSpace, centre: Tensor, smallest: Tensor) -> Tenso
     # To the farther end of each number.
     share = space.coordinates(centre)[0, :k]
     low, high = space.bounds
-    each = torch.arange(k, device=centre.device)
-    toward[each, space.columns] = torch.where(share < 0.5, high, low)
+    line_numbers = torch.arange(k, device=centre.device)
+    toward[line_numbers, space.columns] = torch.where(share < 0.5, high, low)
     ends = line_ends(space, centre.expand(k, -1), toward)
     # Other numbers stay to the last digit.
     lines = centre.repeat(k, 2, 1)
-    lines[each, :, space.columns] = ends[each, :, space.columns]
+    lines[line_numbers, :, space.columns] = ends[line_numbers, :, space.columns]
     lines = lines[can_tell_ends(lines, smallest)]
     if not len(lines):
         raise FeedbackError(

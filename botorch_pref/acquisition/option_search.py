@@ -207,11 +207,11 @@ def _without_copies(
     are nearly the same has no slope that would part them.
     """
     for place in range(len(options)):
-        others = torch.cat([options[:place], options[place + 1 :], beside])
-        if not bool(space.same(options[place : place + 1], others).any()):
+        remaining = torch.cat([options[:place], options[place + 1 :], beside])
+        if not bool(space.same(options[place : place + 1], remaining).any()):
             continue
         designs = space.features(space.draw(_STARTS, seed))
-        is_copy = space.same(designs, others).any(-1)
+        is_copy = space.same(designs, remaining).any(-1)
         if bool(is_copy.all()):
             raise FeedbackError(TOO_FEW)
         exchanged = options.repeat(int((~is_copy).sum()), 1, 1)

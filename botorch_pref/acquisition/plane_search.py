@@ -69,23 +69,23 @@ def planes_through(
         ``p x k^2 x d``, row by row; there may be none.
     """
     pairs, extents = _moving_pairs(space)
-    here = space.coordinates(centre)
+    coordinates = space.coordinates(centre)
     # 1 along a number is all of its range.
-    axes = one_hot(pairs, here.shape[-1]).to(here) * extents
-    steps = here.new_tensor(_STEPS) / side
+    axes = one_hot(pairs, coordinates.shape[-1]).to(coordinates) * extents
+    steps = coordinates.new_tensor(_STEPS) / side
     directions = (steps.view(-1, 1, 1, 1) * axes).flatten(0, 1)
     # Places in lists of values are whole.
     directions[..., len(space.columns) :].round_()
-    places = torch.arange(side, device=here.device)
+    places = torch.arange(side, device=coordinates.device)
     cells = torch.cartesian_prod(places, places)
     planes = centre.repeat(len(directions), len(cells), 1)
-    is_there = torch.zeros(len(directions), dtype=torch.bool, device=here.device)
+    is_there = torch.zeros(len(directions), dtype=torch.bool, device=coordinates.device)
     # The centre takes the first place of the plane, from the middle outwards, with
     # which the plane fits.
     order = (cells - side // 2).square().sum(-1).argsort(stable=True)
     for middle in order.tolist():
-        moves = (cells - cells[middle]).to(here) @ directions
-        designs, allowed = _designs_at(space, here + moves, extents)
+        moves = (cells - cells[middle]).to(coordinates) @ directions
+        designs, allowed = _designs_at(space, coordinates + moves, extents)
         # To the last digit: `best_plane` finds it by equality.
         designs[:, middle] = centre
         fits = allowed & _all_differ(designs, smallest) & ~is_there
@@ -127,8 +127,8 @@ def best_plane(
             "options."
         )
     # The centre is in each plane once, and is the reference.
-    others = planes[(planes != centre).any(-1)].view(len(planes), -1, centre.shape[-1])
-    values = in_portions(DuelingJointEUBO(model, centre, generator), others)
+    squares = planes[(planes != centre).any(-1)].view(len(planes), -1, centre.shape[-1])
+    values = in_portions(DuelingJointEUBO(model, centre, generator), squares)
     gaps = ((planes.unsqueeze(1) - waiting) / smallest).abs()
     is_open = (gaps < 1).flatten(-2).all(-1).any(-1)
     # Where all planes wait for an answer, the best of them is asked again.

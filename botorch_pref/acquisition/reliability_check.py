@@ -64,9 +64,9 @@ def reliability_check(
     if float(gain) >= margin or not len(X):
         return None
     best = X[mean_at(model, X).argmax()]
-    asked = torch.cat([answered, open_questions])
+    questions = torch.cat([answered, open_questions])
     # The best design was in a duel, and so is itself one that it has met, and no rival.
-    met = asked[(asked == best).all(-1).any(-1)].flatten(0, 1)
+    met = questions[(questions == best).all(-1).any(-1)].flatten(0, 1)
     rivals = X[(X.unsqueeze(-2) != met).any(-1).all(-1)]
     if not len(rivals):
         return None

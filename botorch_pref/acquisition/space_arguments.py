@@ -121,8 +121,8 @@ def _checked_values(
     The columns are of no category; of None it makes no values.
     """
     values = {} if discrete_dims is None else discrete_dims
-    others = {column for group in categorical for column in group}
-    columns = {*range(bounds.shape[-1])} - others
+    category_columns = {column for group in categorical for column in group}
+    columns = {*range(bounds.shape[-1])} - category_columns
     if not isinstance(values, Mapping) or not values.keys() <= columns:
         raise FeedbackError(
             f"discrete_dims is {values!r}; give values of columns by their indices, "

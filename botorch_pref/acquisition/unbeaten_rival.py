@@ -56,8 +56,8 @@ def unbeaten_rival(
         ``1 x d``; or ``0 x d`` where there is no such option.
     """
     rivals = _unbeaten_points(model)
-    shown = torch.cat([best, waiting])
-    gaps = (rivals.unsqueeze(-2) - shown) / smallest_difference
+    in_question = torch.cat([best, waiting])
+    gaps = (rivals.unsqueeze(-2) - in_question) / smallest_difference
     differs = (gaps.square().sum(-1) >= 1).all(-1)
     rivals = rivals[differs & space.allows(rivals)]
     if not len(rivals):

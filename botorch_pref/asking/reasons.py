@@ -38,11 +38,11 @@ REASON_OF_CHECK = (
 """The reason of a duel that shows whether answers can be relied on."""
 
 
-def reason_of_spread(what: str, num_answers: int, num_initial: int) -> str:
+def reason_of_spread(subject: str, num_answers: int, num_initial: int) -> str:
     """Says why a question is spread: what the model lacks to choose.
 
     Args:
-        what: The end of the sentence, of what is spread.
+        subject: The end of the sentence, of what is spread.
         num_answers: How many answers the model has.
         num_initial: How many it needs.
     """
@@ -51,7 +51,7 @@ def reason_of_spread(what: str, num_answers: int, num_initial: int) -> str:
     else:
         number = "is 1 answer" if num_answers == 1 else f"are {num_answers} answers"
         lack = f"There {number}; before there are {num_initial},"
-    return f"{lack} {what}"
+    return f"{lack} {subject}"
 
 
 def reason_of_pair(rule: type[AcquisitionFunction]) -> str:
@@ -93,9 +93,9 @@ def reason_of_joined(
             "; another one won an answer and lost none, although the model expects it "
             "to be worse"
         )
-    others = "the others were" if num_chosen > 1 else "the other one was"
+    clause = "the others were" if num_chosen > 1 else "the other one was"
     together = " together," if is_joint and num_chosen > 1 else ""
-    return f"{start}; {others} chosen{together} {_PURPOSES[rule]}"
+    return f"{start}; {clause} chosen{together} {_PURPOSES[rule]}"
 
 
 def reason_of_line(centre: str, are_some_turned: bool) -> str:

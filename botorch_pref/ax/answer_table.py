@@ -238,9 +238,9 @@ def _pointed(
                 f"Row {column.index[place]} has {cells[place]!r} in the column "
                 f"{column.name!r}, which {AMBIGUOUS}."
             )
-    kept = ids or ()
+    id_texts = ids or ()
     return column.map(
-        lambda cell: cell if cell in kept else decimal_point(cell, separator)
+        lambda cell: cell if cell in id_texts else decimal_point(cell, separator)
     )
 
 

@@ -114,8 +114,8 @@ def option_table(
     parameters = [arm.parameters for arm in arms]
     judged, posteriors = len(adapter.arms), [adapter.judged_posterior]
     if len(arms) > judged:
-        others = adapter.points_of(parameters[judged:])
-        posteriors.append(adapter.utility.posterior(others))
+        unjudged = adapter.points_of(parameters[judged:])
+        posteriors.append(adapter.utility.posterior(unjudged))
     parts = [central_interval(posterior, LEVEL) for posterior in posteriors]
     mean, lower, upper = map(torch.cat, zip(*parts, strict=True))
     moments = table_of({"mean": mean, "lower": lower, "upper": upper})

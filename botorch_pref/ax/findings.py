@@ -378,10 +378,10 @@ def _tie_sentence(values: Mapping[str, Any]) -> str:
     kinds = _kinds_of_answers(values)
     if "tie" not in kinds or kinds - {"tie", "invalid", "cannot_compare"}:
         return ""
-    which = "any that did not fail" if "invalid" in kinds else "any"
+    best_option = "any that did not fail" if "invalid" in kinds else "any"
     return (
         "Nobody has seen a difference so far, and all that is said here is a guess: "
-        f"ask about options that differ more, in wider ranges, or take {which}."
+        f"ask about options that differ more, in wider ranges, or take {best_option}."
     )
 
 

@@ -67,9 +67,9 @@ def rater_sentences(
     described = () if raters is None else raters.index
     for name, row in () if checks is None else checks.iterrows():
         if name not in described:
-            who = f"{name}: " if name else "Without a name: "
+            speaker = f"{name}: " if name else "Without a name: "
             alike = f"{row['alike'] * row['checks']:.0f} of {row['checks']:.0f}"
-            sentences.append(f"{who}{alike} repeated alike.")
+            sentences.append(f"{speaker}{alike} repeated alike.")
     return sentences
 
 

@@ -119,8 +119,8 @@ def _other_contexts(log: Log, adapter: PreferenceAdapter) -> dict[str, str]:
     rows = {}
     for text, context in distinct.items():
         # The same fit: other parts of the report go on with this context.
-        there = best_shown(adapter.in_context(context))
-        rows[f"recommended where {text}"] = _design_text(log, there)
+        best_option = best_shown(adapter.in_context(context))
+        rows[f"recommended where {text}"] = _design_text(log, best_option)
     return rows
 
 

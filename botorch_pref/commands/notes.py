@@ -202,9 +202,9 @@ def _notes_on_contradictions(table: DataFrame, in_one_order: bool) -> list[str]:
     ]
     for name in table.index[_is_like_a_coin(table)]:
         row = table.loc[name]
-        number, both = int(row["repeated"]), int(row["contradicted"])
+        number, opposed = int(row["repeated"]), int(row["contradicted"])
         notes.append(
-            f"{name!r} answers as a coin does: of {number} such pairs {both} "
+            f"{name!r} answers as a coin does: of {number} such pairs {opposed} "
             f"contradict each other, where the board expects {row['expected']:.0f}."
         )
     return notes
@@ -218,16 +218,16 @@ def _is_like_a_coin(table: DataFrame) -> list[bool]:
     """
     # For all raters together, so that hardly one of many is named by chance.
     limit = MOST_RANDOM / len(table)
-    others = table.sum() - table
-    rates = others["contradicted"] / others["repeated"]
+    rest_counts = table.sum() - table
+    rates = rest_counts["contradicted"] / rest_counts["repeated"]
     counts = table[["contradicted", "repeated"]].astype(int).to_numpy().tolist()
     return [
         number >= FEWEST_REPEATED
-        and binomtest(both, number, 0.5, alternative="less").pvalue >= MOST_RANDOM
+        and binomtest(opposed, number, 0.5, alternative="less").pvalue >= MOST_RANDOM
         # The rate is NaN where no other rater has repeated a question.
         and rate < 0.5
-        and binomtest(both, number, rate, alternative="greater").pvalue < limit
-        for (both, number), rate in zip(counts, rates, strict=True)
+        and binomtest(opposed, number, rate, alternative="greater").pvalue < limit
+        for (opposed, number), rate in zip(counts, rates, strict=True)
     ]
 
 
@@ -237,14 +237,14 @@ def sentence_of_biases(biases: DataFrame) -> str:
     Args:
         biases: The table of `ItemRanking.rater_biases`.
     """
-    most, least = biases["utility"].idxmax(), biases["utility"].idxmin()
+    strongest, weakest = biases["utility"].idxmax(), biases["utility"].idxmin()
     texts = [
         f"with {name!r}, {row['utility']:+z.2f} (95 %: {row['lower']:+z.2f} to "
         f"{row['upper']:+z.2f})"
-        for name, row in biases.loc[[most, least]].iterrows()
+        for name, row in biases.loc[[strongest, weakest]].iterrows()
     ]
     sentence = f"Being first adds most {texts[0]}, and least {texts[1]}"
-    if biases.loc[least, "upper"] < biases.loc[most, "lower"]:
+    if biases.loc[weakest, "upper"] < biases.loc[strongest, "lower"]:
         return f"{sentence}."
     return f"{sentence}: the answers leave open whether raters differ in it."
 
@@ -257,13 +257,13 @@ def sentence_of_moves(before: DataFrame, after: DataFrame, items: Sequence[str])
         after: The board without those about the items.
         items: That are left out; features may still rank them.
     """
-    others = after.index[~after.index.isin(items)]
+    staying = after.index[~after.index.isin(items)]
     old, new = (
-        board["rank"].reindex(others).rank(method="min") for board in (before, after)
+        board["rank"].reindex(staying).rank(method="min") for board in (before, after)
     )
     moves = [
         f"{name} from {old[name]:.0f} to {new[name]:.0f}"
-        for name in others
+        for name in staying
         if old[name] != new[name]
     ]
     listing = ", ".join(moves[:5]) + remainder_of(moves, 5) if moves else "nobody"

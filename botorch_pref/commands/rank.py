@@ -161,12 +161,12 @@ def _answers_without(items: Sequence[str], answers: DataFrame) -> DataFrame:
             f"--without is {unknown[0]}, which no answer names: write it as the file "
             "does"
         )
-    kept = answers[~answers[ends].isin(items).any(axis=1)]
-    if kept.empty:
+    answers_between = answers[~answers[ends].isin(items).any(axis=1)]
+    if answers_between.empty:
         raise FeedbackError(
             f"--without {' '.join(items)} leaves no answer: leave out fewer items"
         )
-    return kept.reset_index(drop=True)
+    return answers_between.reset_index(drop=True)
 
 
 def _check_options(arguments: argparse.Namespace, is_rated: bool) -> None:

@@ -171,7 +171,7 @@ class _FurtherColumns:
         if self.count is not None:
             readings.append(partial(_read_counts, table, self.count))
         readings += [partial(table.texts, column) for column in self.groups.values()]
-        answers, *others = read_together(*readings)
+        answers, *group_columns = read_together(*readings)
         if isinstance(answers, Ratings):
             if self.home or CATEGORY in self.groups or self.count is not None:
                 raise FeedbackError(
@@ -182,9 +182,9 @@ class _FurtherColumns:
         if not answers.winner:
             return answers, {}
         # In the order of the readings: counts, then the groups.
-        counts = None if self.count is None else others.pop(0)
+        counts = None if self.count is None else group_columns.pop(0)
         columns = _columns(answers, counts)
-        for name, texts in zip(self.groups, others, strict=True):
+        for name, texts in zip(self.groups, group_columns, strict=True):
             columns[name] = [texts[row] for row in answers.row]
         if self.home is not None:
             columns[HOME] = _read_home(table, self.home, answers)
@@ -359,9 +359,9 @@ def _choices_by_content(answers: DataFrame) -> Series[Any]:
     from pandas import concat
 
     sets = answers.groupby(CHOICE)[LOSER].agg(lambda losers: repr(sorted(losers)))
-    others = [n for n in answers.columns if n not in (LOSER, COUNT, CHOICE)]
-    contents = concat([answers[others], answers[CHOICE].map(sets)], axis=1)
-    names = contents.groupby([*others, CHOICE], dropna=False).ngroup()
+    shared_columns = [n for n in answers.columns if n not in (LOSER, COUNT, CHOICE)]
+    contents = concat([answers[shared_columns], answers[CHOICE].map(sets)], axis=1)
+    names = contents.groupby([*shared_columns, CHOICE], dropna=False).ngroup()
     return names.astype(str).where(answers[CHOICE].notna(), None)
 
 
@@ -448,6 +448,6 @@ def _read_home(table: CsvTable, column: str, answers: Answers) -> list[str | Non
 
 def _read_control(table: CsvTable, control: Control, answers: Answers) -> list[float]:
     """Returns how much more the winner of each answer has than the loser."""
-    more = control.differences(table)
+    control_values = control.differences(table)
     signs = zip(answers.row, answers.sign, strict=True)
-    return [sign * more[row] for row, sign in signs]
+    return [sign * control_values[row] for row, sign in signs]

@@ -126,8 +126,8 @@ def rated_targets(table: CsvTable, named: NamedColumns) -> Reading | None:
         for row, scores in enumerate(values)
         if all(score is None for score in scores)
     }
-    by = f", by {questions}" if questions else ""
-    description = f"scores by {evaluator} of {', '.join(columns)}{by}"
+    question_clause = f", by {questions}" if questions else ""
+    description = f"scores by {evaluator} of {', '.join(columns)}{question_clause}"
     key = (questions,) if questions else ()
     return Reading(description, (*key, *columns.values()), read, silent)
 

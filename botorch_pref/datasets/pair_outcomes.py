@@ -269,8 +269,8 @@ def _code_of_first(value: str, table: CsvTable, column: str) -> tuple[str, Code]
         meanings |= {c: FIRST for c, n in numbers.items() if n == number}
         meanings |= {c: SECOND for c, n in numbers.items() if n == second}
     else:
-        rest = {*labels} - {value.casefold(), *_NO_WINNER}
-        meanings = _NO_WINNER | dict.fromkeys(rest if len(rest) == 1 else (), SECOND)
+        names = {*labels} - {value.casefold(), *_NO_WINNER}
+        meanings = _NO_WINNER | dict.fromkeys(names if len(names) == 1 else (), SECOND)
         meanings |= {value.casefold(): FIRST}
     if not meanings.keys() & {*labels} or FIRST not in map(meanings.get, labels):
         raise FeedbackError(

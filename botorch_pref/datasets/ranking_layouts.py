@@ -203,8 +203,8 @@ def ranks_of_judges(table: CsvTable, named: NamedColumns) -> Reading | None:
             map(_are_ranks, of_judges)
         ):
             return None
-    by = f", by {', '.join(sessions)}" if sessions else ""
-    about = f"ranks of each {items[0]}{by}, a column for each judge"
+    session_clause = f", by {', '.join(sessions)}" if sessions else ""
+    about = f"ranks of each {items[0]}{session_clause}, a column for each judge"
     description = f"{about} ({', '.join(judges)})"
     return _reading(table, description, (items[0], *judges, *sessions), rankings)
 

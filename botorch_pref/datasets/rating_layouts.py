@@ -85,8 +85,8 @@ def long_ratings(table: CsvTable, named: NamedColumns) -> Reading | None:
         for row, (value, name) in enumerate(cells)
         if is_missing(value) or not name
     }
-    by = f", by {', '.join(sessions)}" if sessions else ""
-    description = f"{rating} of each {item}{by}, larger ones being better"
+    session_clause = f", by {', '.join(sessions)}" if sessions else ""
+    description = f"{rating} of each {item}{session_clause}, larger ones being better"
     return Reading(description, (rating, item, *sessions), read, silent)
 
 

@@ -154,10 +154,10 @@ def typical_controls(names: Sequence[Hashable], answers: DataFrame) -> Tensor:
     design = csr_array((values, (np.concatenate([rows, rows]), columns)), shape=shape)
     typical = torch.zeros(len(names), 0, dtype=torch.double)
     for column in control_columns(answers):
-        more = weights * answers[column].to_numpy(float)
+        targets = weights * answers[column].to_numpy(float)
         # Answers say nothing of the level of values. Of all solutions this is the
         # smallest, with a mean of 0 in each group that answers connect.
-        value = torch.from_numpy(lsqr(design, more, atol=1e-9, btol=1e-9)[0])
+        value = torch.from_numpy(lsqr(design, targets, atol=1e-9, btol=1e-9)[0])
         scale = value.square().mean().sqrt().clamp_min(_LEAST_SPREAD)
         typical = torch.cat([typical, (value / scale).unsqueeze(-1)], dim=-1)
     return typical

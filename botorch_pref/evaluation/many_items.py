@@ -171,8 +171,8 @@ class ChoiceDesign:
     def _sums(self) -> csr_array:
         """The matrix that adds up rows of sets, ``m x R``."""
         ends = np.append(self.starts, self.rows.shape[0])
-        ones = np.ones(self.rows.shape[0])
-        return csr_array((ones, np.arange(len(ones)), ends))
+        entries = np.ones(self.rows.shape[0])
+        return csr_array((entries, np.arange(len(entries)), ends))
 
     def _mean_rows(self, chances: np.ndarray) -> csr_array:
         """Computes the mean row of each set under ``chances`` of rows, ``m x p``."""
@@ -469,9 +469,9 @@ def choice_design(
             are ties.
         num_ties: How often a tie was answered.
     """
-    ones, count = np.ones(len(winners)), len(winners)
-    columns, values, width = [losers, winners], [ones, -ones], num_items
-    thresholds = ones if is_duel is None else is_duel.astype(float)
+    units, count = np.ones(len(winners)), len(winners)
+    columns, values, width = [losers, winners], [units, -units], num_items
+    thresholds = units if is_duel is None else is_duel.astype(float)
     weighed = [] if covariates is None else [*covariates.T]
     for column in [*weighed, thresholds] if num_ties else weighed:
         columns.append(np.full(count, width))

@@ -250,7 +250,7 @@ def design_of_answers(names: tuple[Hashable, ...], answers: DataFrame) -> Choice
     order = np.argsort(sets, kind="stable")
     starts = np.flatnonzero(np.diff(sets[order], prepend=-1))
     # Of winners over losers; rows have it of losers over winners.
-    more = _covariates(names, answers)
+    covariates = _covariates(names, answers)
     return choice_design(
         np.concatenate([winners, losers[tied]])[order],
         np.concatenate([losers, winners[tied]])[order],
@@ -258,7 +258,7 @@ def design_of_answers(names: tuple[Hashable, ...], answers: DataFrame) -> Choice
         np.concatenate([counts, counts[tied]])[order][starts],
         len(names),
         num_slopes=len(control_columns(answers)),
-        covariates=np.concatenate([-more, more[tied]])[order],
+        covariates=np.concatenate([-covariates, covariates[tied]])[order],
         is_duel=np.concatenate([is_duel, is_duel[tied]])[order],
         num_ties=float(counts[tied].sum()),
     )

@@ -451,8 +451,8 @@ class _RaterAnswers:
         # A rater's noise scales the utilities, which correlations do not see.
         scale = (priors.diagonal(dim1=-2, dim2=-1).sum(-1) / priors[0].trace()).sqrt()
         values, vectors = torch.linalg.eigh(priors[0])
-        kept = values > _RANK_TOLERANCE * values[-1]
-        vectors, deviations = vectors[:, kept], values[kept].sqrt()
+        is_positive = values > _RANK_TOLERANCE * values[-1]
+        vectors, deviations = vectors[:, is_positive], values[is_positive].sqrt()
         whiten = (vectors / deviations).mT
         white = whiten @ covariances @ whiten.mT / scale.square()[:, None, None]
         # No answer makes a variance larger; above 1 it is rounding.

@@ -309,13 +309,13 @@ class Feedback(ABC):
                 columns[name] = value
         return self._replaced(columns)
 
-    def repeated(self, most: int) -> Self:
+    def repeated(self, maximum: int) -> Self:
         """Repeats answers as many times as each counts, without counts.
 
         Likelihoods that see answers one by one take them so.
 
         Raises:
-            FeedbackError: There are more than ``most`` rows, or elements of a batch
+            FeedbackError: There are more than ``maximum`` rows, or elements of a batch
                 have different counts.
         """
         rows, without = [], dict.fromkeys(map(str, self.counted))
@@ -329,12 +329,12 @@ class Feedback(ABC):
                 )
             rows.append(of_all[0])
         total = sum(int(counts.sum()) for counts in rows)
-        if total > most:
+        if total > maximum:
             raise FeedbackError(
                 f"{type(self).__name__} counts {total} answers, which this likelihood "
-                f"sees one by one: at most {most}. Use one that takes them together, "
-                "such as PlackettLuceLikelihood of choices and rankings, or smaller "
-                "counts."
+                f"sees one by one: at most {maximum}. Use one that takes them "
+                "together, such as PlackettLuceLikelihood of choices and rankings, or "
+                "smaller counts."
             )
         places = [torch.arange(len(c)).to(c).repeat_interleave(c) for c in rows]
         return self._replaced(without).take(*places)

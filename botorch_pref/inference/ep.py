@@ -158,16 +158,16 @@ class EPState:
 
 
 def _resolved_sites(
-    solver: conditioning.SiteSolver, sites: Tensor, others: Tensor | float
+    solver: conditioning.SiteSolver, sites: Tensor, defaults: Tensor | float
 ) -> Tensor:
-    """Returns ``sites``, ``batch_shape x 2 m``, but ``others`` of unresolved rows.
+    """Returns ``sites``, ``batch_shape x 2 m``, but ``defaults`` of unresolved rows.
 
     These are rows that the prior knows exactly: a point compared with its copy.
     """
     if solver.resolves_all:
         return sites
     resolved = torch.cat([solver.resolved, solver.resolved], dim=-1)
-    return torch.where(resolved, sites, others)
+    return torch.where(resolved, sites, defaults)
 
 
 @dataclass(frozen=True)

@@ -87,12 +87,12 @@ class LineProbitLikelihood(GaussianNoise[LineChoices]):
         points = _placed_points(feedback)
         noise = self.noise.unsqueeze(-1)
         positions = line_positions(feedback.chosen.to(noise))
-        others = points[..., 1:]
+        passed = points[..., 1:]
         independent, shared = difference_noise(
-            positions, others >= 0, self.correlation_length
+            positions, passed >= 0, self.correlation_length
         )
-        stops = points[..., :1].expand_as(others)
-        return boxed_rows(stops, others, independent, shared, num_points, noise)
+        stops = points[..., :1].expand_as(passed)
+        return boxed_rows(stops, passed, independent, shared, num_points, noise)
 
     def log_stop_probability(self, utilities: Tensor, positions: Tensor) -> Tensor:
         """Computes the log probability that the first of positions is heard as best.
@@ -217,8 +217,8 @@ def stop_covariance(positions: Tensor, length: Tensor) -> Tensor:
     the variance of one position's noise. The ``length`` is that of the correlation.
     """
     correlation = line_correlation(positions, length)
-    stop, others = correlation[..., :1, 1:], correlation[..., 1:, 1:]
-    return 1 - stop - stop.mT + others
+    stop, passed = correlation[..., :1, 1:], correlation[..., 1:, 1:]
+    return 1 - stop - stop.mT + passed
 
 
 @torch.no_grad()
@@ -240,9 +240,9 @@ def difference_noise(
         are not compared have ones in ``D`` and zeros in ``N``.
     """
     covariance = stop_covariance(positions, length)
-    both = present.unsqueeze(-1) & present.unsqueeze(-2)
+    pair_present = present.unsqueeze(-1) & present.unsqueeze(-2)
     identity = torch.eye(covariance.shape[-1]).to(covariance)
-    covariance = torch.where(both, covariance, identity)
+    covariance = torch.where(pair_present, covariance, identity)
     variance = covariance.diagonal(dim1=-2, dim2=-1)
     scale = (variance.unsqueeze(-1) * variance.unsqueeze(-2)).sqrt()
     smallest = torch.linalg.eigvalsh(covariance / scale)[..., :1]
@@ -250,7 +250,7 @@ def difference_noise(
     independent = 0.999 * smallest * variance
     shared = covariance - torch.diag_embed(independent)
     independent = torch.where(present, independent, 1.0)
-    return independent, torch.where(both, shared, 0.0)
+    return independent, torch.where(pair_present, shared, 0.0)
 
 
 def stop_probabilities(

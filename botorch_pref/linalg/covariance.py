@@ -375,15 +375,15 @@ _LARGE, _SPARSE = 200, 0.05
 which it is. Of fewer rows the count would take longer than it saves."""
 
 
-def sparse_product(matrix: Tensor, other: Tensor) -> Tensor:
-    """Multiplies ``matrix @ other``, where faster over non-zeros of ``matrix`` alone.
+def sparse_product(matrix: Tensor, factor: Tensor) -> Tensor:
+    """Multiplies ``matrix @ factor``, where faster over non-zeros of ``matrix`` alone.
 
     Args:
         matrix: ``batch_shape x k x k``; with a batch it is multiplied as a dense one.
-        other: ``batch_shape x k x l``.
+        factor: ``batch_shape x k x l``.
     """
     sparse = sparse_matrix(matrix)
-    return matrix @ other if sparse is None else product_of_sparse(sparse, other)
+    return matrix @ factor if sparse is None else product_of_sparse(sparse, factor)
 
 
 def sparse_matrix(matrix: Tensor) -> Tensor | None:

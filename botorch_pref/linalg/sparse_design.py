@@ -592,16 +592,16 @@ class BlockRows:
         Products take one column for such points, as a rater's bias. Non-zeros at other
         points are a group for each of the ``w`` places.
         """
-        same = (self.indices == self.indices[..., :1, :]).flatten(0, -2).all(0)
+        is_constant = (self.indices == self.indices[..., :1, :]).flatten(0, -2).all(0)
         columns = [
             _BlockColumns(
                 self.indices[..., i], self.coefficients[..., i], is_shared=False
             )
-            for i in (~same).nonzero().flatten().tolist()
+            for i in (~is_constant).nonzero().flatten().tolist()
         ]
-        if bool(same.any()):
-            points = self.indices[..., 0, same]
-            coefficients = self.coefficients[..., same]
+        if bool(is_constant.any()):
+            points = self.indices[..., 0, is_constant]
+            coefficients = self.coefficients[..., is_constant]
             columns.append(_BlockColumns(points, coefficients, is_shared=True))
         return columns
 

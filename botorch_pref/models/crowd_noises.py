@@ -183,11 +183,11 @@ class _Response:
             """Subtracts from scaled changes those that sites make of them."""
             changes = (scaled * scale).mT.chunk(2)
             of_tau, of_force = self._site_changes(*changes)
-            more = (
+            rows = (
                 self._rows_times(of_force),
                 -self._blocks_times(self.squares.rows, of_tau),
             )
-            return scaled - torch.cat(more).mT / scale
+            return scaled - torch.cat(rows).mT / scale
 
         right = torch.cat([mean, variance]).mT / scale
         changes, _ = krylov_solution(lacking, right, _TOLERANCE, _MOST_PRODUCTS)

@@ -116,7 +116,7 @@ class PreferenceMarginalLogLikelihood(MarginalLogLikelihood):
         batches = objective.shape
         priors = cast("Callable[[], Iterable[Any]]", self.model.named_priors)
         # A kernel that is a part of two others has its priors once.
-        terms = {(module, at): prior for _, module, prior, at, _ in priors()}
+        terms = {(row[1], row[3]): row[2] for row in priors()}
         for (module, closure), prior in terms.items():
             log_prior = prior.log_prob(closure(module))
             # Not asked of one model: a kernel's batch shape takes long to compute.

@@ -336,7 +336,7 @@ def make_batch(model: PreferenceGP, samples: Mapping[str, Tensor]) -> None:
         if isinstance(module, Kernel):
             # A kernel with a batch shape has matrices of it, also where all are alike.
             for parameter in module.parameters(recurse=False):
-                if not any(parameter is other for other in sampled):
+                if not any(parameter is p for p in sampled):
                     shape = *count, *parameter.shape
                     parameter.data = parameter.detach().expand(shape).clone()
     for name, value in samples.items():

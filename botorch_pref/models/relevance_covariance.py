@@ -201,7 +201,7 @@ def _fill_block(
     Sums over sets are those of `_sums_over_sets`.
     """
     correlations: list[Tensor] = []
-    distance, other = torch.empty_like(block), torch.empty_like(block)
+    distance, scratch = torch.empty_like(block), torch.empty_like(block)
     numbers = 0 if lengthscale is None else x1.shape[-1]
     if lengthscale is not None:
         rate = math.sqrt(5) / lengthscale
@@ -214,17 +214,17 @@ def _fill_block(
             # As `_Correlations` does, in two matrices.
             ends = first[place].unsqueeze(-1), second[place].unsqueeze(-2)
             torch.sub(*ends, out=distance).abs_()
-            torch.neg(distance, out=other).exp_()
+            torch.neg(distance, out=scratch).exp_()
             value = distance.addcmul_(distance, distance, value=1 / 3)
-            value = value.add_(1.0).mul_(other)
+            value = value.add_(1.0).mul_(scratch)
         else:
             value = correlations[place - numbers]
         if place == 0:
             torch.mul(share, value, out=block)
             continue
         # D = (1 - r) D + (s + r D) k, of the sum D before.
-        torch.addcmul(share, relevance, block, out=other).mul_(value)
-        torch.addcmul(other, irrelevance, block, out=block)
+        torch.addcmul(share, relevance, block, out=scratch).mul_(value)
+        torch.addcmul(scratch, irrelevance, block, out=block)
 
 
 class _RelevanceCovariance(Function):

@@ -535,8 +535,8 @@ def _panel_nodes(
     panels = (grid.diff(dim=0) / length).sum(0)
     # Ends of more panels than this have too few digits to differ: the product is then
     # refused as not finite.
-    most = 1 / torch.finfo(mean.dtype).eps
-    _check_finite(torch.where(panels <= most, panels, torch.inf))
+    limit = 1 / torch.finfo(mean.dtype).eps
+    _check_finite(torch.where(panels <= limit, panels, torch.inf))
     breaks = _even_grid(grid, length, math.ceil(float(panels.max())) + 1)
     return _on_panels(breaks[:-1], breaks[1:])
 

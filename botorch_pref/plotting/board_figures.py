@@ -80,8 +80,8 @@ def plot_boards(boards: Mapping[str, DataFrame], title: str = "") -> Figure:
         head = boards[name].loc[items]
         _draw_items(axes, head)
         for place, ranks in enumerate(_ranks(head)):
-            where = {"xy": (1.02, place), "xycoords": axes.get_yaxis_transform()}
-            axes.annotate(ranks, **where, va="center", fontsize=6)
+            anchor = {"xy": (1.02, place), "xycoords": axes.get_yaxis_transform()}
+            axes.annotate(ranks, **anchor, va="center", fontsize=6)
         text = drawing.short_name(name, drawing.LONGEST_TITLE)
         axes.set_title(text, fontsize=9, **drawing.text_style([text]))
     labels = [drawing.short_name(name, drawing.LONGEST_TITLE) for name in items]

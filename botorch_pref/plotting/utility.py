@@ -223,10 +223,10 @@ def _columns_of(
     dimensions = []
     for group in columns:
         values = tuple(labels[column] for column in group)
-        (first, *others) = group
+        (first, *remaining) = group
         dimensions.append(
             Dimension(", ".join(values), choices=values)
-            if others
+            if remaining
             else Dimension(labels[first], (low[first], high[first]))
         )
     return _Columns(dimensions, columns)

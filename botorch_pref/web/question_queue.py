@@ -309,8 +309,8 @@ class QuestionQueue:
         if dict(findings["summary"]).get("stop") is True:
             best = findings["recommended"]
             row = next(r for r in findings["options"] if r["name"] == best["name"])
-            found = {"answers": answers, "context": findings["context"]}
-            self._enough = {**best, **found, "chance": row["best"]}
+            circumstances = {"answers": answers, "context": findings["context"]}
+            self._enough = {**best, **circumstances, "chance": row["best"]}
 
     def end_for(self, rater: str | None) -> JSON | None:
         """Returns the best option for a rater if more questions are not worth it.
@@ -318,8 +318,8 @@ class QuestionQueue:
         None if that was found in another context than the rater's, or of answers of
         which some were undone.
         """
-        enough, here = self._enough, self._places.context_of(rater)
-        if enough is None or enough["context"] != here:
+        enough, context = self._enough, self._places.context_of(rater)
+        if enough is None or enough["context"] != context:
             return None
         is_undone = self.experiment.num_answers < enough["answers"]
         return None if is_undone else enough

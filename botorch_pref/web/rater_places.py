@@ -103,8 +103,8 @@ class RaterPlaces:
 
         One of nobody in particular is for the first who answers it.
         """
-        asked = [q for place in self._places.values() for q in place.questions]
-        return any(q.index == index and q.rater not in (None, rater) for q in asked)
+        pending = [q for place in self._places.values() for q in place.questions]
+        return any(q.index == index and q.rater not in (None, rater) for q in pending)
 
     def claim(self, rater: str) -> None:
         """Hands a rater what was asked before the name was known.
@@ -131,7 +131,7 @@ class RaterPlaces:
         self.unowned = _without(self.unowned, index)
         place.remove(index)
         place.questions.appendleft(question)
-        place.skipped = [other for other in place.skipped if other.index != index]
+        place.skipped = [skipped for skipped in place.skipped if skipped.index != index]
 
     def remove(self, index: int) -> None:
         """Removes a question from all places."""
@@ -156,8 +156,8 @@ class RaterPlaces:
 
     def give_unowned(self, place: RaterPlace) -> None:
         """Gives a place that has no question one that is for whoever comes first."""
-        here = (q for q in self.unowned if q.context == place.context)
-        if not place.questions and (question := next(here, None)) is not None:
+        in_context = (q for q in self.unowned if q.context == place.context)
+        if not place.questions and (question := next(in_context, None)) is not None:
             self.unowned = _without(self.unowned, question.index)
             place.questions.append(question)
 

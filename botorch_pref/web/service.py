@@ -311,8 +311,8 @@ class PreferenceService:
         key = len(question.options), question.is_line
         if key not in self._kinds:
             size, is_line = key
-            known = self.experiment, size, self._wanted, is_line
-            self._kinds[key] = rendering.wanted_kinds(*known)
+            request = self.experiment, size, self._wanted, is_line
+            self._kinds[key] = rendering.wanted_kinds(*request)
         return self._kinds[key]
 
     # What is replied.

@@ -341,10 +341,10 @@ class PreferenceAdapter(TorchAdapter):
 
     def in_context(self, context: Context) -> PreferenceAdapter:
         """Copies the adapter, with the same model, for another context."""
-        there = copy(self)
-        there.context = context
-        there.__dict__.pop("judged_posterior", None)
-        return there
+        adapter = copy(self)
+        adapter.context = context
+        adapter.__dict__.pop("judged_posterior", None)
+        return adapter
 
     @property
     def arms(self) -> list[Arm]:

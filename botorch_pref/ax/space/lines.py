@@ -154,15 +154,15 @@ def readable_neighbours(parameter: RangeParameter, value: float) -> tuple[float,
     """Returns the `readable` number, and the next one on the other side of a value."""
     lower, upper = float(parameter.lower), float(parameter.upper)
     scale = abs(value) if parameter.log_scale else upper - lower
-    nearest = other = value
+    nearest = opposite = value
     if scale > 0:
         decimals = _DIGITS - 1 - math.floor(math.log10(scale))
         nearest = round(value, decimals)
-        other = round(
+        opposite = round(
             nearest + math.copysign(10.0**-decimals, value - nearest), decimals
         )
     # Zero is added so that nobody is shown a negative zero.
-    near, far = (min(max(x, lower), upper) + 0.0 for x in (nearest, other))
+    near, far = (min(max(x, lower), upper) + 0.0 for x in (nearest, opposite))
     return near, far
 
 
@@ -195,10 +195,10 @@ def line_toward(
             values[name] = min(max(value, parameter.lower), parameter.upper)
         return _readable_design(space, start, values)
 
-    here: Any = start[moving[0]]
-    there: Any = toward[moving[0]]
+    start_value: Any = start[moving[0]]
+    end_value: Any = toward[moving[0]]
     # The first number that moves grows along the line, as on a slider or a knob.
-    first, last = map(edge, (low, high) if here < there else (high, low))
+    first, last = map(edge, (low, high) if start_value < end_value else (high, low))
     return None if first == last else Line(space, first, last)
 
 
@@ -224,12 +224,12 @@ def _shares_within(
         low, high = max(low, shares[0]), min(high, shares[1])
     for limit in space.parameter_constraints:
         weights: dict[str, Any] = limit.constraint_dict
-        here: dict[str, Any] = {name: start[name] for name in weights}
-        there: dict[str, Any] = {n: toward[n] for n in weights if n in moving}
+        start_values: dict[str, Any] = {name: start[name] for name in weights}
+        end_values: dict[str, Any] = {n: toward[n] for n in weights if n in moving}
         # At a share s the left side is that at the start plus s times the slope.
-        slopes = [weights[n] * (x - here[n]) for n, x in there.items()]
+        slopes = [weights[n] * (x - start_values[n]) for n, x in end_values.items()]
         slope = sum(slopes)
-        room = limit.bound - sum(weights[n] * x for n, x in here.items())
+        room = limit.bound - sum(weights[n] * x for n, x in start_values.items())
         if abs(slope) <= ALONG * sum(map(abs, slopes)):
             continue
         if slope > 0:
