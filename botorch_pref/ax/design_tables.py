@@ -128,7 +128,7 @@ def option_table(
     table = table.join(_wins_and_losses(log, titles))
     if any(copies):
         table["copy_of"] = [*copies, *[""] * (len(arms) - judged)]
-    table["part"] = _parts(log, adapter, arms).numpy()
+    table["part"] = _parts(log, adapter, arms, places).numpy()
     baseline = log.settings.baseline
     reference = baseline or dict(designs.best)
     differences = _differences(designs, parameters, reference, unit)
@@ -202,13 +202,18 @@ def _wins_and_losses(log: Log, rows: list[str]) -> DataFrame:
     return DataFrame(counts, index=rows, columns=columns)
 
 
-def _parts(log: Log, adapter: PreferenceAdapter, arms: Sequence[Arm]) -> Tensor:
+def _parts(
+    log: Log, adapter: PreferenceAdapter, arms: Sequence[Arm], places: Sequence[int]
+) -> Tensor:
     """Numbers the part of the comparison graph that each arm is in, ``len(arms)``.
 
     Answers join options, and a line its stop and its ends; between parts only the prior
-    compares.
+    compares. Options that nobody can tell apart are one option, whose answers are those
+    of all: ``places`` has that which stands for each.
     """
     joins = [*adapter.feedback, *_stops_and_ends(log, arms), *_copies(arms)]
+    if pairs := [[place, i] for i, place in enumerate(places) if place != i]:
+        joins.append(Comparisons(torch.tensor(pairs)))
     return progress.connected_components(len(arms), joins)
 
 

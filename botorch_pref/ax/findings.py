@@ -411,10 +411,12 @@ def _gain_sentence(values: Mapping[str, Any], all_judged: bool) -> str:
         worth = f"{better} so far to the best. Differences are shares of that step."
     unseen = " A narrow peak far from all options shown would not be seen."
     has_unseen = values["stop"] and not all_judged
+    # The chance is that of an answer that has to name one of the two.
+    forced = " that allow no tie" if "tie" in _kinds_of_answers(values) else ""
     return (
         f"{'Little is left to gain:' if values['stop'] else 'As far as is known,'} the "
         f"ideal design would be preferred to this one in {100 * chance:.0f} of 100 "
-        f"comparisons, where 50 means as good as equal.{worth}"
+        f"comparisons{forced}, where 50 means as good as equal.{worth}"
         f"{unseen if has_unseen else ''}"
     )
 

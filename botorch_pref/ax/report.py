@@ -19,6 +19,7 @@ from botorch_pref.ax.design_tables import (
     option_table,
 )
 from botorch_pref.ax.findings import (
+    RATERS_LEGEND,
     advice_in_words,
     effects_legend,
     options_legend,
@@ -130,7 +131,8 @@ class Report:
         """Writes the recommendation and how sure it is, then all tables, in Markdown.
 
         Of many options it has the best; agreements are a square, effects a row for each
-        parameter; the summary is last.
+        parameter; a sentence for each rater stands above the tables of raters; the
+        summary is last.
         """
         options = printed_options(self.options, self.reference)
         values = self.summary["value"]
@@ -153,8 +155,10 @@ class Report:
             )
         parts.append(" ".join(filter(None, sentences)))
         parts.append(_markdown(options.head(_MOST_PRINTED)))
+        parts.append("\n".join(f"- {sentence}" for sentence in self._rater_sentences()))
         tables = [] if self.favourites is None else [self.favourites]
         if self.raters is not None and self.agreement is not None:
+            parts.append(RATERS_LEGEND)
             names = [*self.raters.index]
             tables += [printed_raters(self.raters), _square(self.agreement, names)]
         if self.checks is not None:
@@ -179,9 +183,13 @@ class Report:
             advice=self.advice,
             reference=self.reference,
             effects=self.effects,
-            raters=rater_sentences(
-                self.raters, self.agreement, self.checks, self.favourites
-            ),
+            raters=self._rater_sentences(),
+        )
+
+    def _rater_sentences(self) -> list[str]:
+        """Says what the tables of raters have, a sentence for each."""
+        return rater_sentences(
+            self.raters, self.agreement, self.checks, self.favourites
         )
 
     __repr__ = __str__ = to_markdown

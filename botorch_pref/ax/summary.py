@@ -49,10 +49,10 @@ MEANINGS = {
     "searched for the best": "if some designs only, gain and chance are lower bounds",
     "guessed": "that a coin gave all answers; "
     f"{GUESSERS:g} before; above {GUESSED:g} no stop",
-    "agreement of raters": "correlation of the utilities of two of them",
+    "agreement of raters": "correlation expected of any two; the table has each two",
     "raters who look alike": "but for capitals, spaces or zeros; each is another one",
     "constraints that make an equality": "no effect of their parameters alone",
-    "pairs asked about again": "duels only; checks has questions of any size",
+    "pairs asked about again": "by duels and ties; checks has whole questions",
     "answered alike": "0.5 is guessing, 1 is consistent",
     "parts of the comparison graph": "between them, only the prior compares",
 }

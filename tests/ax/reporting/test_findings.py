@@ -230,6 +230,14 @@ def test_it_is_said_which_option_is_the_best_more_probably() -> None:
     assert "of all" not in advice_in_words(VALUES, equals, "1 A")
 
 
+def test_a_chance_is_that_of_an_answer_without_a_tie_where_people_call_ties() -> None:
+    # Who calls nine pairs of ten equal prefers nothing in 60 of 100 comparisons.
+    ties = {**VALUES, "that say tie": 3, "that say winner": 1}
+    sentence = "in 60 of 100 comparisons that allow no tie, where 50 means"
+    assert sentence in advice_in_words(ties, OPTIONS, "1 A")
+    assert "no tie" not in advice_in_words(VALUES, OPTIONS, "1 A")
+
+
 def test_a_peak_can_hide_only_where_designs_were_not_judged() -> None:
     stop = {**VALUES, "stop": True}
     assert "narrow peak" in advice_in_words(stop, OPTIONS, "1 A")

@@ -368,6 +368,18 @@ def test_near_copies_have_one_entry(tmp_path) -> None:
 
 
 @pytest.mark.slow
+def test_answers_about_near_copies_join_options(tmp_path) -> None:
+    """What one row stands for is one option in the graph of comparisons."""
+    experiment = triangle(tmp_path / "triangle.db", smallest_difference=0.02)
+    near, corner = (E[0] + 0.01, E[1]), (0.5, 0.0)
+    for better, worse in ((A, B), (C, E), (near, corner)):
+        tell(experiment, [better, worse], winner=0)
+    part = by_option(short_report(experiment).options)["part"]
+    assert part[C] == part[corner], "the row of E and its copy joins no options"
+    assert part[C] != part[A], "no answer joins these two"
+
+
+@pytest.mark.slow
 def test_what_is_left_is_sought_all_over_the_space(judged, result) -> None:
     adapter = judged.fitted_adapter()
     anywhere = judged.recommend(anywhere=True)
@@ -649,7 +661,8 @@ def test_a_report_reads_well(result) -> None:
     assert advice == f"Go on. {result.advice}"
     assert f"in {100 * values['chance of regret']:.0f} of 100" in advice
     assert f"by {100 * values['gain as a share of the range']:.0f} %" in advice
-    of_effects, legend = (part for part in parts if not part.startswith("|"))
+    of_effects, legend, of_checks = (p for p in parts if not p.startswith("|"))
+    assert of_checks == "- Without a name: 1 of 2 repeated alike."
     assert parts[:1] == [of_effects], "the legend of effects is not above them"
     assert "of a near" in of_effects, "it is not said where a + b <= 2 ends a"
     table = parts[parts.index(legend) + 1]

@@ -8,6 +8,7 @@ import pytest
 from pandas import DataFrame, MultiIndex
 
 from botorch_pref.ax.findings import (
+    RATERS_LEGEND,
     distinct_options,
     effects_legend,
     options_legend,
@@ -149,6 +150,8 @@ def test_each_rater_has_a_sentence() -> None:
         {
             "answers": [12, 1],
             "noise": [0.9, 4.0],
+            "lower": [0.3, 1.3],
+            "upper": [2.7, 12.0],
             "names_better": [0.771, 0.62],
             "outlier": [False, True],
         },
@@ -184,8 +187,14 @@ def test_each_rater_has_a_sentence() -> None:
         "Without a name: 3 of 4 repeated alike.",
         "Ann: 1 of 2 repeated alike.",
     ]
-    page = report_of(raters=raters, agreement=agreement, checks=checks).to_html()
-    assert "<li>Ann: 12 answers" in page
+    report = report_of(raters=raters, agreement=agreement, checks=checks)
+    assert "<li>Ann: 12 answers" in report.to_html()
+    # The print has four tables of numbers, which are nothing without words.
+    text = report.to_markdown()
+    first, *_ = text.split("| Ann ")
+    assert "\n- Ann: 12 answers" in first, "no sentence stands above the tables"
+    assert RATERS_LEGEND in first, "nothing says what noise and agreement are"
+    assert "- Without a name: 3 of 4" in report_of(checks=alone).to_markdown()
 
 
 @pytest.mark.parametrize(
