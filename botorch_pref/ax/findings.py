@@ -431,10 +431,16 @@ def _rival_sentence(options: DataFrame, best: str) -> str:
     rival = chances.idxmax()
     if chances[rival] < chances[best] + 0.05:
         return ""
+    # Options like one another share their chance to be the best: beside the best one
+    # alone, a rival unlike them may be the worse. A baseline is another reference.
+    beside = ""
+    if options.at[best, "difference"] == 0:
+        better = _chance_text(options.at[rival, "better"])
+        beside = f" It is better than {best} with a probability of {better}."
     return (
         f"{rival} is the best of all with a larger probability than {best} "
         f"({chances[rival]:g}, {chances[best]:g}), though its expected utility is "
-        "lower."
+        f"lower.{beside}"
     )
 
 

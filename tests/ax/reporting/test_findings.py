@@ -226,6 +226,12 @@ def test_it_is_said_which_option_is_the_best_more_probably() -> None:
     assert "1 B is the best of all with a larger probability than 1 A (0.31, 0.22)" in (
         advice
     )
+    rival = chances.assign(better=[0.5, 0.2, 0.4226])
+    advice = advice_in_words(VALUES, rival, "1 A")
+    assert advice.endswith("lower. It is better than 1 A with a probability of 0.423.")
+    # Beside a baseline the column is of the baseline.
+    baseline = rival.assign(difference=[1.0, 0.9, -2.0])
+    assert "It is better" not in advice_in_words(VALUES, baseline, "1 A")
     equals = OPTIONS.assign(best=[0.22, float("nan"), 0.25])
     assert "of all" not in advice_in_words(VALUES, equals, "1 A")
 
