@@ -208,39 +208,35 @@ def _parts(
     """Numbers the part of the comparison graph that each arm is in, ``len(arms)``.
 
     Answers join options, and a line its stop and its ends; between parts only the prior
-    compares. Options that nobody can tell apart are one option, whose answers are those
-    of all: ``places`` has that which stands for each.
+    compares. Options that nobody can tell apart are one, at one of the ``places``.
     """
-    joins = [*adapter.feedback, *_stops_and_ends(log, arms), *_copies(arms)]
-    if pairs := [[place, i] for i, place in enumerate(places) if place != i]:
-        joins.append(Comparisons(torch.tensor(pairs)))
+    equals = [*enumerate(places), *_copies(arms), *_stops_and_ends(log, arms)]
+    pairs = torch.tensor([pair for pair in equals if len({*pair}) > 1]).view(-1, 2)
+    joins = [*adapter.feedback, Comparisons(pairs.long())]
     return progress.connected_components(len(arms), joins)
 
 
-def _stops_and_ends(log: Log, arms: Sequence[Arm]) -> list[Comparisons]:
+def _stops_and_ends(log: Log, arms: Sequence[Arm]) -> list[tuple[int, int]]:
     """Returns pairs of a stop within a line and its first end, as places of arms.
 
     They join the graph of comparisons: an answer to a line names no pair of options.
     """
     place = {arm.name: i for i, arm in enumerate(arms)}
-    pairs = [
-        [place[question.judged[-1].name], place[question.options[0].name]]
+    return [
+        (place[question.judged[-1].name], place[question.options[0].name])
         for question in log.questions
         if len(question.judged) > len(question.options)
     ]
-    return [Comparisons(torch.tensor(pairs))] if pairs else []
 
 
-def _copies(arms: Sequence[Arm]) -> list[Comparisons]:
+def _copies(arms: Sequence[Arm]) -> list[tuple[int, int]]:
     """Returns pairs of `judged_arms` with the same design, as places of arms.
 
     People saw them in different contexts. In that of the report they are one design,
     so the graph of comparisons joins them.
     """
     first: dict[str, int] = {}
-    places = [first.setdefault(arm.signature, i) for i, arm in enumerate(arms)]
-    pairs = [[place, i] for i, place in enumerate(places) if place != i]
-    return [Comparisons(torch.tensor(pairs))] if pairs else []
+    return [(first.setdefault(arm.signature, i), i) for i, arm in enumerate(arms)]
 
 
 def _differences(

@@ -25,6 +25,7 @@ from botorch_pref.asking.request import QuestionKind
 from botorch_pref.ax import Design, PreferenceExperiment, Question
 from botorch_pref.ax.answer_kinds import INVALID, POSITION
 from botorch_pref.ax.answers import check_taken, checked_answer
+from botorch_pref.ax.space.lines import num_decimals
 from botorch_pref.ax.space.options import number_range
 from botorch_pref.ax.user_values import checked_truth
 from botorch_pref.errors import ExperimentError
@@ -128,9 +129,6 @@ def _content(value: Any) -> Content:
 _UNIT = re.compile(r"(.*\S)\s*(?:\(([^()]+)\)|\[([^\[\]]+)\])")
 """A name that ends in its unit, as in "dose (g)" and "dose [g]"."""
 
-_MIN_STEPS = 100
-"""Steps of the last decimal within a parameter's bounds, at least."""
-
 _MAX_EXTRA_DIGITS = 9
 """Digits that are added at most where options would look the same."""
 
@@ -210,22 +208,12 @@ def written(parameter: Parameter, value: Any, digits: int = 0) -> str:
     if not isinstance(parameter, RangeParameter):
         return str(value).removesuffix(".0")
     # Nobody is shown a negative zero.
-    return f"{value:z.{_decimals(parameter, value) + digits}f}"
+    return f"{value:z.{num_decimals(parameter, value) + digits}f}"
 
 
 def step(parameter: RangeParameter) -> float:
     """Returns the last decimal of a real parameter's values as they are written."""
-    return float(10.0 ** -_decimals(parameter, parameter.lower))
-
-
-def _decimals(parameter: RangeParameter, value: float) -> int:
-    """Counts the fewest decimals that make `_MIN_STEPS` steps within the bounds."""
-    width = parameter.upper - parameter.lower
-    if parameter.log_scale:
-        # As far as to the next value that is about e times as large, or to the end.
-        width = min(width, value)
-    # Rounded, since bounds from 22.3 to 32.3 are 9.999999999999996 apart.
-    return max(0, math.ceil(round(math.log10(_MIN_STEPS / width), 9)))
+    return float(10.0 ** -num_decimals(parameter, parameter.lower))
 
 
 def _place(parameter: Parameter, value: Any) -> float | None:

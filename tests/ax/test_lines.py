@@ -167,9 +167,9 @@ def test_the_model_is_told_the_ends_and_the_stop(experiment: Any) -> None:
     first, last = adapter.datapoints[block.lines[0]]
     names = [arm.name for arm in adapter.arms]
     stopped = adapter.datapoints[names.index("0_2")]
-    # Digits that nobody reads are rounded to a ten-thousandth of the range.
+    # Digits that nobody reads are rounded, to a hundredth of the range.
     position = float(block.chosen[0])
-    error = 1e-4 * (1 + 1 / 99)
+    error = 1e-2 * (1 + 1 / 99)
     torch.testing.assert_close(
         stopped, torch.lerp(first, last, position), atol=error, rtol=0.0
     )
@@ -255,10 +255,12 @@ def test_a_question_side_by_side_takes_up_a_stop(experiment: Any) -> None:
         experiment.tell(question, position=stop(question))
     best = experiment.recommend()
     question = experiment.ask(4)
-    # Of four one is the best design so far, and it keeps its name.
-    assert best in question.options
-    name = question.names[question.options.index(best)]
-    assert experiment.titles[name].endswith("C")
+    # Of four one is the best design so far, or as good to the model, under its name.
+    titles = [experiment.titles[name] for name in question.names]
+    (repeated,) = (i for i, title in enumerate(titles) if title[0] != "7")
+    assert titles[repeated].endswith("C"), f"{titles[repeated]} is no stop of a line"
+    predicted = experiment.predict([best, question.options[repeated]])["mean"]
+    assert predicted[0] - predicted[1] < 0.01, f"{titles[repeated]} is worse"
 
 
 @settings(max_examples=60, deadline=None)
@@ -302,7 +304,7 @@ def test_designs_of_lines_are_designs(
     if isinstance(parameter, RangeParameter) and moving in ("amount", "cups"):
         expected = ends[0] + position * (ends[1] - ends[0])
         # Half of a cup, or of the last digit that is shown.
-        error = 0.5 + 1e-9 if moving == "cups" else 5.1e-5
+        error = 0.5 + 1e-9 if moving == "cups" else 5.1e-3
         assert abs(shown[moving] - expected) <= error
 
 
@@ -322,7 +324,7 @@ def test_spread_lines_run_from_edge_to_edge(
     line = line_toward(space, *designs)
     if line is None:
         gaps = [abs(designs[0][n] - designs[1][n]) for n in ("amount", "heat")]
-        assert max(gaps) < 1e-4
+        assert max(gaps) < 1e-2
         return
     assert space.check_membership(line.at(position), raise_error=True)
     assert line.at(line.tried(position))["cups"] == 3
@@ -330,7 +332,7 @@ def test_spread_lines_run_from_edge_to_edge(
     for end in (line.first, line.last):
         room = [end["amount"], 0.7 - end["amount"]]
         room += [math.log10(end["heat"]), 2 - math.log10(end["heat"])]
-        assert min(room) == pytest.approx(0, abs=1e-4)
+        assert min(room) == pytest.approx(0, abs=1e-2)
 
 
 @settings(max_examples=60, deadline=None)
@@ -352,10 +354,10 @@ def test_lines_of_a_mixture_run_from_edge_to_edge(
         return
     for end in (line.first, line.last):
         assert sum(end.values()) == pytest.approx(1, abs=1e-8)
-        assert min(end.values()) == pytest.approx(0, abs=5.1e-5)
+        assert min(end.values()) == pytest.approx(0, abs=5.1e-3)
     for name in "abc":
         low, high = sorted([line.first[name], line.last[name]])
-        assert all(low - 1e-4 <= x[name] <= high + 1e-4 for x in designs)
+        assert all(low - 1e-2 <= x[name] <= high + 1e-2 for x in designs)
 
 
 @pytest.fixture(scope="module")

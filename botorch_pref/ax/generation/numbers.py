@@ -83,11 +83,11 @@ the whole one is enough, and of six two."""
 
 
 class ReadableNumbers(_ShownDesigns):
-    """Numbers rounded to a ten-thousandth of their range, and kept within it.
+    """Numbers rounded to the digits that people are shown, and kept within the range.
 
-    On a log scale five digits count. Where the nearest would leave the constraints, one
-    or two are the next on the other side; numbers in constraints stay as they are where
-    these do not hold either. So do those of a catalogue, whose rows may differ by less.
+    See `num_decimals`. Where the nearest would leave the constraints, one or two are
+    the next on the other side; numbers in constraints stay as they are where these do
+    not hold either. So do those of a catalogue, whose rows may differ by less.
     """
 
     no_op_for_experiment_data = True

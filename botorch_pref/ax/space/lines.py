@@ -130,8 +130,8 @@ def _between(parameter: Parameter, first: Any, last: Any, share: float) -> Any:
     return round(number) if is_whole else float(number)
 
 
-_DIGITS = 5
-"""The number of digits of a range's numbers: steps of 1/10,000 of it or finer."""
+_DIGITS = 3
+"""Digits of a range's numbers, without decimals at least: a hundred steps or more."""
 
 
 def has_digits(parameter: Parameter) -> TypeGuard[RangeParameter]:
@@ -141,26 +141,36 @@ def has_digits(parameter: Parameter) -> TypeGuard[RangeParameter]:
     return parameter.parameter_type is ParameterType.FLOAT
 
 
+def num_decimals(parameter: RangeParameter, value: float) -> int:
+    """Counts the decimals of a number of a parameter, as people are shown it.
+
+    Three digits of the range count, and all that are before the point. On a log scale
+    they are those of the number itself, where it is less than the range.
+    """
+    width = float(parameter.upper - parameter.lower)
+    if parameter.log_scale:
+        # As far as to the next value that is about e times as large, or to the end.
+        width = min(width, value)
+    # Rounded, since bounds from 22.3 to 32.3 are 9.999999999999996 apart.
+    return max(0, _DIGITS - 1 - math.floor(round(math.log10(width), 9)))
+
+
 def readable(parameter: RangeParameter, value: float) -> float:
     """Returns a number of a parameter with the digits that people are shown.
 
-    They are five of the range, or of the number itself on a log scale. It stays within
-    the range.
+    See `num_decimals`. It stays within the range.
     """
     return readable_neighbours(parameter, value)[0]
 
 
 def readable_neighbours(parameter: RangeParameter, value: float) -> tuple[float, float]:
     """Returns the `readable` number, and the next one on the other side of a value."""
+    decimals = num_decimals(parameter, value)
+    nearest = round(value, decimals)
+    opposite = round(
+        nearest + math.copysign(10.0**-decimals, value - nearest), decimals
+    )
     lower, upper = float(parameter.lower), float(parameter.upper)
-    scale = abs(value) if parameter.log_scale else upper - lower
-    nearest = opposite = value
-    if scale > 0:
-        decimals = _DIGITS - 1 - math.floor(math.log10(scale))
-        nearest = round(value, decimals)
-        opposite = round(
-            nearest + math.copysign(10.0**-decimals, value - nearest), decimals
-        )
     # Zero is added so that nobody is shown a negative zero.
     near, far = (min(max(x, lower), upper) + 0.0 for x in (nearest, opposite))
     return near, far

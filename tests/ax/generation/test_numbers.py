@@ -34,16 +34,17 @@ def shown(transform, **numbers: float) -> dict:
     ("lower", "upper", "log_scale", "number", "expected"),
     [
         (0, 10, False, 9.999999999999998, 10.0),
-        (0, 10, False, 3.33333333, 3.333),
-        (14, 22, False, 17.283944732, 17.2839),
-        (0, 0.001, False, 0.000123456789, 1.235e-4),
-        (0, 1e6, False, 123456.789, 123500.0),
+        (0, 10, False, 3.33333333, 3.3),
+        (14, 22, False, 17.283944732, 17.28),
+        (0, 0.001, False, 0.000123456789, 1.2e-4),
+        # All digits before the point count.
+        (0, 1e6, False, 123456.789, 123457.0),
         # Rounding does not leave the range.
         (1 / 3, 2 / 3, False, 1 / 3, 1 / 3),
         (1 / 3, 2 / 3, False, 2 / 3, 2 / 3),
-        # Five digits on a log scale.
+        # Three digits of the number itself on a log scale.
         (1e-4, 100, True, 99.999999999999, 100.0),
-        (1e-4, 100, True, 0.000123456789, 0.00012346),
+        (1e-4, 100, True, 0.000123456789, 0.000123),
     ],
 )
 def test_digits_that_matter(lower, upper, log_scale, number, expected) -> None:
@@ -65,7 +66,7 @@ def test_what_satisfies_the_constraints_still_does(x, y) -> None:
     after = shown(ReadableNumbers(space), **before)
     assert space.check_membership(after) or not space.check_membership(before)
     # Where the nearest is forbidden, the next one on the other side.
-    assert abs(after["x"] - x) <= 1e-4 * (1 + 1e-9)
+    assert abs(after["x"] - x) <= 1e-2 * (1 + 1e-9)
     # Whole numbers and choices are none of its business.
     search_space = SearchSpace([RangeParameter("n", INT, 0, 9)])
     assert shown(ReadableNumbers(search_space), n=3) == {"n": 3}
@@ -79,8 +80,8 @@ def test_shares_that_fill_the_whole_have_few_digits_too(cuts: list[float]) -> No
     space = SearchSpace([RangeParameter(n, FLOAT, 0, 1) for n in parts], [whole])
     after = shown(ReadableNumbers(space), **parts)
     assert space.check_membership(after)
-    assert after == {name: round(x, 4) for name, x in after.items()}
-    assert all(abs(after[name] - x) <= 1e-4 * (1 + 1e-9) for name, x in parts.items())
+    assert after == {name: round(x, 2) for name, x in after.items()}
+    assert all(abs(after[name] - x) <= 1e-2 * (1 + 1e-9) for name, x in parts.items())
 
 
 def space(constraint: str) -> SearchSpace:
