@@ -409,14 +409,15 @@ def _gain_sentence(values: Mapping[str, Any], all_judged: bool) -> str:
         percent = "less than 1 %" if share < 0.005 else f"{100 * share:.0f} %"
         better = f" It would be better by {percent} of the step from the worst option"
         worth = f"{better} so far to the best. Differences are shares of that step."
+    ties = ""
+    if "tie" in _kinds_of_answers(values):
+        ties = ", and half of those without a difference count"
     unseen = " A narrow peak far from all options shown would not be seen."
     has_unseen = values["stop"] and not all_judged
-    # The chance is that of an answer that has to name one of the two.
-    forced = " that allow no tie" if "tie" in _kinds_of_answers(values) else ""
     return (
         f"{'Little is left to gain:' if values['stop'] else 'As far as is known,'} the "
         f"ideal design would be preferred to this one in {100 * chance:.0f} of 100 "
-        f"comparisons{forced}, where 50 means as good as equal.{worth}"
+        f"comparisons, where 50 means as good as equal{ties}.{worth}"
         f"{unseen if has_unseen else ''}"
     )
 

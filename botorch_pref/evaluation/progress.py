@@ -25,7 +25,7 @@ from botorch_pref.errors import BotorchPrefError, FeedbackError
 from botorch_pref.feedback import Comparisons, Feedback
 from botorch_pref.likelihoods import DuelLink
 from botorch_pref.linalg.covariance import pivoted_root
-from botorch_pref.models.answer_likelihoods import check_unbatched, model_link
+from botorch_pref.models.answer_likelihoods import check_unbatched, duel_share
 from botorch_pref.models.plausible import (
     PlausibleModels,
     member_batches,
@@ -443,8 +443,9 @@ class StoppingAdvice(NamedTuple):
     Attributes:
         stop: Whether ``confidence`` or ``gain_confidence`` is as high as was asked for.
         chance_of_regret: Posterior mean of the chance that the person would prefer the
-            best of the candidates to the recommended one: 1/2 where nothing better is
-            left or nobody could tell, 1 where the best is sure to be noticed.
+            best of the candidates to the recommended one, half of a tie counting: 1/2
+            where nothing better is left or nobody could tell, 1 where the best is sure
+            to be noticed.
         confidence: Posterior probability that the chance is below the tolerance.
         expected_gain: In utility, of the best of the candidates over the recommended
             one, at least 0.
@@ -489,11 +490,12 @@ def stopping_advice(
 
     .. math:: \rho = \Phi\big((f^* - f_r) / \sqrt{2 \sigma^2}\big),
 
-    :math:`\sigma^2` the noise of one presented item (or as another link has it). A
-    person who never errs prefers anything better at all: there the chance stays near
-    1, and the gain says how much better. With :math:`R` the largest less the smallest
-    utility of the points shown, and :math:`\gamma` the ``gain_tolerance``, the advice
-    is to stop where
+    :math:`\sigma^2` the noise of one presented item (or as another link has it). Where
+    the answers have ties, half of the chance of a tie is in it, so that it is low where
+    the person would see no difference. A person who never errs prefers anything better
+    at all: there the chance stays near 1, and the gain says how much better. With
+    :math:`R` the largest less the smallest utility of the points shown, and
+    :math:`\gamma` the ``gain_tolerance``, the advice is to stop where
 
     .. math:: P(\rho < \text{tolerance} \mid D) \ge \text{confidence} \quad
         \text{or} \quad P(f^* - f_r < \gamma R \mid D) \ge \text{confidence} .
@@ -554,9 +556,9 @@ def stopping_advice(
         gain, extent = _gains(
             source, best, candidates, observed, bounds, sample, num_draws, seed + place
         )
-        source_link = model_link(source) if link is None else link
+        share = partial(duel_share, source) if link is None else link.win_probability
         with torch.no_grad():
-            chance = source_link.win_probability(gain, torch.zeros_like(gain))
+            chance = share(gain, torch.zeros_like(gain))
         if len(plausible):
             unit = utility_unit(model) / utility_unit(source)
             gain, extent = unit * gain, unit * extent

@@ -172,6 +172,35 @@ def test_of_a_person_who_never_errs_little_is_left_though_it_would_be_noticed() 
     assert stopping_advice(model, grid, **options | {"gain_tolerance": 0.2}).stop
 
 
+def test_who_sees_no_difference_regrets_by_half() -> None:
+    """By quadrature: a heard difference within the threshold is a tie."""
+    X, threshold = column(0.1, 0.5, 0.9), 1.5
+    answers = Comparisons(torch.tensor([[0, 1]]), ties=torch.tensor([[1, 2], [0, 2]]))
+    likelihood = PairwiseProbitLikelihood(tie_threshold=threshold)
+    model = EPPreferenceGP(X, answers, likelihood=likelihood)
+    best, other = X[1:2], X[:1]
+    with torch.no_grad():
+        joint = model.posterior(torch.cat([best, other])).distribution
+    step = joint.mean[1] - joint.mean[0]
+    (a, c), (_, b) = joint.covariance_matrix.tolist()
+    deviation = math.sqrt(a + b - 2 * c)
+
+    def weighed(z: float) -> float:
+        gain = max(float(step) + deviation * z, 0.0)
+        heard = (np.array([gain - threshold, gain + threshold])) / math.sqrt(2)
+        return stats.norm.cdf(heard).mean() * stats.norm.pdf(z)
+
+    kink = -float(step) / deviation
+    expected, _ = integrate.quad(weighed, -9, 9, points=[kink])
+    advice = stopping_advice(model, torch.cat([best, other]), recommended=best)
+    # Sobol samples of one normal are off by about one over their number, 4,096.
+    assert advice.chance_of_regret == pytest.approx(expected, abs=2e-3)
+    forced = stopping_advice(
+        model, torch.cat([best, other]), recommended=best, link=ProbitLink(1.0)
+    )
+    assert forced.chance_of_regret > advice.chance_of_regret + 0.02, "ties are no doubt"
+
+
 def test_where_nothing_better_can_be_it_is_a_coin() -> None:
     model = EPPreferenceGP(column(0.1, 0.5), torch.tensor([[0, 1]]))
     advice = stopping_advice(model, column(0.1), recommended=column(0.1))
