@@ -39,7 +39,7 @@ def ax_experiment(notebook: SimpleNamespace) -> None:
         assert notebook.utility(cup) > 1
     effects = notebook.report.effects.groupby("parameter")
     named = {parameter for parameter, effect in effects if has_effect(effect)}
-    assert named >= {"bean", "pressure"}, "the print names two parameters"
+    assert named >= {"bean", "dose", "grind"}, "the print names three parameters"
     assert notebook.scores.loc["rankings", "log_loss"] < math.log(24)
     assert notebook.scores.loc["validity", "log_loss"] < math.log(2)
 

@@ -190,17 +190,18 @@ def test_a_line_stays_in_the_context(asked) -> None:
 
 
 def test_a_stop_is_recommended_in_the_context_of_the_call(tmp_path) -> None:
-    parameters = [real("dose", 0, 1), real("heat", 0, 40)]
+    parameters = [real("dose", 0, 9), real("heat", 0, 40)]
     experiment = create(tmp_path, parameters=parameters, context=["heat"])
     here, warmer = {"heat": 20.0}, {"heat": 20.3}
-    ends = [{"dose": 0.0, **here}, {"dose": 1.0, **here}]
+    ends = [{"dose": 0.0, **here}, {"dose": 9.0, **here}]
     experiment.tell(experiment.ask(options=ends, line=True), position=0.4)
     best = experiment.recommend(anywhere=True, context=warmer)
-    # A hundredth of the line, and of the range of heat, beside it.
-    position = round(best["dose"], 2) - 0.005
+    # Less than a hundredth of the line, and of the range of heat, beside it.
+    position = round(best["dose"] / 9, 2) - 0.005
     experiment.tell(experiment.ask(options=ends, line=True), position=position)
     best = experiment.recommend(anywhere=True, context=warmer)
-    assert best == {"dose": pytest.approx(position), **warmer}
+    # But for digits that nobody is shown.
+    assert best == {"dose": pytest.approx(9 * position, abs=5.1e-3), **warmer}
 
 
 def test_own_options_take_the_context_of_the_call(asked) -> None:
