@@ -90,6 +90,10 @@ def test_a_search_that_asks_finds_the_narrow_hump(model: EPPreferenceGP) -> None
 def test_what_lost_an_answer_is_no_rival(model: EPPreferenceGP) -> None:
     """Whatever the answer was: a choice, a duel or a failure; a copy counts too."""
     best = incumbent(model)
+    # No other option may be a rival.
+    waiting = shown()[1:]
+    rival = unbeaten_rival(model, SPACE, best, waiting, SMALLEST)
+    assert torch.equal(rival, shown()[:1]), "it lost no answer yet"
     (place,) = (shown() == best).all(-1).nonzero()[0].tolist()
     X = torch.cat([shown(), shown()[:1]])
     copy = len(X) - 1
@@ -100,8 +104,8 @@ def test_what_lost_an_answer_is_no_rival(model: EPPreferenceGP) -> None:
         Validity(torch.tensor([place, 0]), torch.tensor([True, False])),
     ):
         learned = default_model(X, [Rankings(ranked()), more])
-        rival = unbeaten_rival(learned, SPACE, incumbent(learned), NONE_WAIT, SMALLEST)
-        assert not bool((rival == HIGH).all(-1).any()), f"it lost {more}"
+        rival = unbeaten_rival(learned, SPACE, incumbent(learned), waiting, SMALLEST)
+        assert not len(rival), f"it lost {more}"
 
 
 def test_what_waits_or_may_not_be_shown_is_no_rival(model: EPPreferenceGP) -> None:

@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 import torch
-from parameters import real
+from parameters import real, whole
 from torch import Tensor
 
 from botorch_pref import Rankings, default_model, incumbent
 from botorch_pref.acquisition.design_space import DesignSpace
 from botorch_pref.acquisition.unbeaten_rival import unbeaten_rival
 from botorch_pref.ax import PreferenceExperiment
+from botorch_pref.ax.generation.adapter import PreferenceAcquisition
 from botorch_pref.ax.generation.question_choice import (
     SOBOL,
     chosen_questions,
@@ -156,3 +157,50 @@ def test_in_a_context_a_rival_is_what_was_shown_there(
     assert [option["y"] for option in options] == [y] * 4
     winners = [option for option in options if option["x"] in [q[0] for q in questions]]
     assert len(winners) == num_winners, f"{winners} are not the best and a rival"
+
+
+def test_challengers_are_apart_from_the_rival(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Among few designs a challenger could be the rival, and a search begins anew."""
+    for seed in range(3):
+        experiment = PreferenceExperiment.create(
+            "whole",
+            parameters=[whole("n", 0, 11)],
+            storage=tmp_path / f"{seed}.db",
+            repeat_rate=0.0,
+            seed=seed,
+        )
+        for numbers in (
+            *([0, 1], [8, 7, 9, 5], [8, 6, 10, 4], [8, 11, 3, 7]),
+            *([8, 9, 6], [8, 10, 5], [8, 4, 2]),
+        ):
+            ranking = list(range(len(numbers)))
+            experiment.record([{"n": n} for n in numbers], ranking=ranking)
+        numbers = [option["n"] for option in experiment.ask(5).options]
+        assert {0, 8} <= {*numbers}, f"{numbers} lack the rival, 0, or the best, 8"
+        assert len({*numbers}) == 5, f"{numbers} repeats one"
+    assert "unique candidates" not in caplog.text, "a challenger was the rival"
+
+
+def test_a_rival_waits_beside_what_waits_already(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pending: list[Tensor] = []
+    present_options = PreferenceAcquisition._present_options
+
+    def recorded(acquisition: PreferenceAcquisition, n: int) -> Tensor | None:
+        before = acquisition.acqf.X_pending
+        options = present_options(acquisition, n)
+        pending.extend([before, acquisition.acqf.X_pending])
+        return options
+
+    monkeypatch.setattr(PreferenceAcquisition, "_present_options", recorded)
+    experiment = answered(tmp_path / "waiting.db")
+    experiment.ask(2)
+    pending.clear()
+    assert shows(experiment.ask(4).options, rival())
+    before, after = pending[:2]
+    assert len(before), "the first question waits"
+    assert torch.equal(after[:-1], before), "what waited is forgotten"
+    torch.testing.assert_close(after[-1], rival())
