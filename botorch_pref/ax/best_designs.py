@@ -242,6 +242,11 @@ def cross_validation(adapter: PreferenceAdapter, num_folds: int) -> DataFrame:
     answers = [(index, rater) for index in sorted(answered) for rater in counts[index]]
     times = [counts[index][rater] for index, rater in answers]
     total = sum(times)
+    if total < 2:
+        raise ExperimentError(
+            "Some answers are predicted from the others: give two or more, where there "
+            f"is {total}."
+        )
     if not is_integer(num_folds) or num_folds not in range(2, total + 1):
         raise ExperimentError(
             f"num_folds is {quoted(num_folds)}; there are {total} answers, give a "

@@ -500,10 +500,11 @@ def next_options(
         if turn is not None:
             choices.setdefault(turn, chosen)
     if not choices:
+        is_open = any(question.pending for question in log.questions)
+        answer = "answer what is pending, or " if is_open else ""
         raise ExperimentError(
             f"No {size} options were found that differ, satisfy the constraints and "
-            "are not asked about already; answer what is pending, or ask about fewer "
-            "options."
+            f"are not asked about already; {answer}ask about fewer options."
         )
     return choices[min(choices)]
 

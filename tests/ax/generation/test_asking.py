@@ -166,6 +166,8 @@ def test_no_question_twice_while_others_are_left(tmp_path) -> None:
 @pytest.mark.usefixtures("few_draws")
 def test_the_only_duel_is_not_asked_twice_at_once(tmp_path) -> None:
     experiment = little(tmp_path / "little.db", ["green", "black"])
+    with pytest.raises(ExperimentError, match="already; ask about fewer options"):
+        experiment.ask(3)
     experiment.ask(2)
     with pytest.raises(ExperimentError, match="answer what is pending"):
         experiment.ask(2)

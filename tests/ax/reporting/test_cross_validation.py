@@ -157,6 +157,13 @@ def test_folds_that_cannot_be_are_refused(duels, num_folds) -> None:
         duels.cross_validate(num_folds)
 
 
+def test_one_answer_cannot_be_foreseen_from_others(tmp_path) -> None:
+    experiment = triangle(tmp_path / "triangle.db")
+    tell(experiment, [A, B], winner=0)
+    with pytest.raises(ExperimentError, match="give two or more, where there is 1"):
+        experiment.cross_validate(num_folds=2)
+
+
 def two_draws(model: FullyBayesianPreferenceGP, **_options: object) -> None:
     """Loads hyper-parameters where they start and a little away from there."""
     model.load_mcmc_samples(
