@@ -12,6 +12,7 @@ from botorch_pref.feedback import (
     Choices,
     Comparisons,
     Feedback,
+    LineChoices,
     Rankings,
     Validity,
 )
@@ -98,6 +99,10 @@ def _winners_and_losers(model: Model) -> tuple[Tensor, Tensor]:
         if isinstance(block, Validity):
             # What could not be judged is not worth showing again.
             lost[block.indices[~block.valid]] = True
+        if isinstance(block, LineChoices):
+            # Who stopped elsewhere left the ends.
+            is_passed = torch.stack([block.chosen > 0, block.chosen < 1], dim=-1)
+            lost[block.lines[is_passed]] = True
     return won, lost
 
 

@@ -8,6 +8,7 @@ from botorch_pref import (
     Choices,
     Comparisons,
     EPPreferenceGP,
+    LineChoices,
     Rankings,
     Validity,
     default_model,
@@ -15,7 +16,10 @@ from botorch_pref import (
     next_question,
 )
 from botorch_pref.acquisition.design_space import DesignSpace
-from botorch_pref.acquisition.unbeaten_rival import unbeaten_rival
+from botorch_pref.acquisition.unbeaten_rival import (
+    _winners_and_losers,
+    unbeaten_rival,
+)
 from botorch_pref.models import FullyBayesianEPPreferenceGP, GroupUtility
 
 CUBE = torch.tensor([[0.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
@@ -88,7 +92,7 @@ def test_a_search_that_asks_finds_the_narrow_hump(model: EPPreferenceGP) -> None
 
 
 def test_what_lost_an_answer_is_no_rival(model: EPPreferenceGP) -> None:
-    """Whatever the answer was: a choice, a duel or a failure; a copy counts too."""
+    """Whatever the answer: a choice, a duel, a failure, a line; a copy counts too."""
     best = incumbent(model)
     # No other option may be a rival.
     waiting = shown()[1:]
@@ -102,10 +106,17 @@ def test_what_lost_an_answer_is_no_rival(model: EPPreferenceGP) -> None:
         Comparisons(torch.tensor([[place, copy]])),
         Comparisons(torch.tensor([[place, 0]])),
         Validity(torch.tensor([place, 0]), torch.tensor([True, False])),
+        LineChoices(torch.tensor([[0, place]]), torch.tensor([0.8])),
+        LineChoices(torch.tensor([[place, 0]]), torch.tensor([0.0])),
     ):
         learned = default_model(X, [Rankings(ranked()), more])
         rival = unbeaten_rival(learned, SPACE, incumbent(learned), waiting, SMALLEST)
         assert not len(rival), f"it lost {more}"
+    stayed = LineChoices(torch.tensor([[place, 0]]), torch.tensor([1.0]))
+    learned = default_model(X, [Rankings(ranked()), stayed])
+    assert not bool(_winners_and_losers(learned)[1][0]), (
+        "who stopped there left nothing"
+    )
 
 
 def test_what_waits_or_may_not_be_shown_is_no_rival(model: EPPreferenceGP) -> None:

@@ -162,8 +162,37 @@ class PreferenceAcquisition(Acquisition):
         Returns the ``n`` options, ``n x d``, of which a reference is the first; the
         value of each challenger, or of all options together; and their weights.
         """
-        space, apart = self.options.get(_SPACE), self.options.get(_APART)
+        apart, pending = self.options.get(_APART), getattr(self.acqf, "X_pending", None)
         self.present = None if apart is None else self._present_options(n)
+        try:
+            options, value = self._challengers(n, search_space_digest, args, arguments)
+        except CandidateGenerationError:
+            if self.present is None or len(self.present) == 1:
+                raise
+            # Too few designs differ from the rival: the question does without it.
+            self.acqf.set_X_pending(pending)
+            self.present = self.reference
+            options, value = self._challengers(n, search_space_digest, args, arguments)
+        if self.present is not None:
+            options = torch.cat([self.present, options])
+        return options, value, torch.ones(n, dtype=self.dtype)
+
+    def _challengers(
+        self,
+        n: int,
+        search_space_digest: SearchSpaceDigest,
+        args: tuple[Any, ...],
+        arguments: Mapping[str, Any],
+    ) -> tuple[Tensor, Tensor]:
+        """Finds the options that join those `present` in a question of ``n``.
+
+        Returns them, ``k x d``, and the value of each, or of all together. ``args`` and
+        ``arguments`` are those of `optimize`.
+
+        Raises:
+            CandidateGenerationError: There are too few that differ.
+        """
+        space, apart = self.options.get(_SPACE), self.options.get(_APART)
         chosen = n if self.present is None else n - len(self.present)
         # Ax's own search, for what a `DesignSpace` cannot describe.
         if (
@@ -174,23 +203,21 @@ class PreferenceAcquisition(Acquisition):
             options, value, _ = super().optimize(
                 chosen, search_space_digest, *args, **arguments
             )
-        else:
-            search = QuestionSearch(space, self._centres(space), _climb(arguments))
-            if apart is not None:
-                apart = replace(apart, reference=self.present)
-            try:
-                count = self.options.get(COUNT, 1)
-                options, *further = search.several(self.acqf, chosen, apart, count)
-                self.further = torch.stack(further) if further else None
-            except FeedbackError as error:
-                # Whole numbers leave next to no room.
-                raise CandidateGenerationError(f"No start found: {error}") from error
-            with torch.no_grad():
-                separate = self.reference is not None
-                value = self.acqf(options.unsqueeze(1) if separate else options)
-        if self.present is not None:
-            options = torch.cat([self.present, options])
-        return options, value, torch.ones(n, dtype=self.dtype)
+            return options, value
+        search = QuestionSearch(space, self._centres(space), _climb(arguments))
+        if apart is not None:
+            apart = replace(apart, reference=self.present)
+        try:
+            count = self.options.get(COUNT, 1)
+            options, *further = search.several(self.acqf, chosen, apart, count)
+            self.further = torch.stack(further) if further else None
+        except FeedbackError as error:
+            # Whole numbers leave next to no room.
+            raise CandidateGenerationError(f"No start found: {error}") from error
+        with torch.no_grad():
+            separate = self.reference is not None
+            value = self.acqf(options.unsqueeze(1) if separate else options)
+        return options, value
 
     def _present_options(self, n: int) -> Tensor | None:
         """Returns the options that challengers join in a question of ``n``, ``k x d``.

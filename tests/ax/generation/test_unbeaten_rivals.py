@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 import torch
 from parameters import real, whole
@@ -204,3 +205,24 @@ def test_a_rival_waits_beside_what_waits_already(
     assert len(before), "the first question waits"
     assert torch.equal(after[:-1], before), "what waited is forgotten"
     torch.testing.assert_close(after[-1], rival())
+
+
+def test_a_rival_that_leaves_too_few_designs_is_left_out(tmp_path: Path) -> None:
+    """Nobody can tell the unbeaten tea from its neighbours, which differ."""
+    prices = pd.DataFrame({"price": [0.20, 0.28, 0.36, 1.0]}, index=[*"NRMB"])
+    experiment = PreferenceExperiment.create(
+        "teas",
+        catalogue=prices,
+        storage=tmp_path / "teas.db",
+        initial=1,
+        repeat_rate=0.0,
+        smallest_difference=0.15,
+    )
+    for neighbour in "NM":
+        experiment.record(["R", neighbour], winner=0)
+        for _ in range(4):
+            experiment.record(["B", neighbour], winner=0)
+    chosen = next_options(Projection(experiment.log), 3, None)
+    assert chosen.chosen_by != SOBOL, "the model's questions were all refused"
+    shown_prices = {option["price"] for option in chosen.options}
+    assert shown_prices == {0.20, 0.36, 1.0}, f"{shown_prices} are not all that differ"
