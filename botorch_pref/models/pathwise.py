@@ -118,15 +118,15 @@ class ProductFeatureMap(FeatureMap):
         Points are ``... x d``, features ``... x num_outputs``; their products have the
         product of the kernels as their expectation.
         """
-        half = self.num_outputs // 2
         # Each map divides its features by this number; the product does so once.
-        scale = half**0.5
-        sine, cosine = torch.zeros_like(x[..., :1]), torch.ones_like(x[..., :1])
-        for feature_map, place in zip(self.maps, self.places, strict=True):
-            features = scale * feature_map(x)
-            s, c = features[..., :half][..., place], features[..., half:][..., place]
+        scale = (self.num_outputs // 2) ** 0.5
+        first, *further = self.maps
+        sine, cosine = first(x).chunk(2, dim=-1)
+        for feature_map, place in zip(further, self.places[1:], strict=True):
+            halves = feature_map(x).chunk(2, dim=-1)
+            s, c = (scale * half[..., place] for half in halves)
             sine, cosine = sine * c + cosine * s, cosine * c - sine * s
-        return torch.cat([sine, cosine], dim=-1) / scale
+        return torch.cat([sine, cosine], dim=-1)
 
 
 def _selector(kernel: Kernel) -> ChainedTransform:
