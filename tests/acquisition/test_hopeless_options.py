@@ -9,7 +9,12 @@ from botorch.acquisition import AcquisitionFunction
 from draws import uniform
 from torch import Tensor
 
-from botorch_pref import Choices, DuelKernel, EPPreferenceGP
+from botorch_pref import (
+    Choices,
+    DuelKernel,
+    EPPreferenceGP,
+    PairwiseProbitLikelihood,
+)
 from botorch_pref.acquisition import DistinctOptions, DuelingJointKG
 from botorch_pref.acquisition.design_space import DesignSpace
 from botorch_pref.acquisition.knowledge_gradient import without_hopeless
@@ -60,6 +65,28 @@ def test_a_hopeless_option_gives_way_to_one_that_may_be_the_best() -> None:
     assert len(torch.cat([found, best]).unique(dim=0)) == 4
     again = without_hopeless(value, found, best, likely)
     assert torch.equal(again, found), "options that may be the best stay"
+
+
+def test_what_an_erring_person_would_name_at_times_stays() -> None:
+    """Its utility is never the largest, but that is heard with much noise."""
+    X = uniform(400, 2, seed=0)
+    sets = torch.arange(400).view(-1, 4)
+    answers = Choices(sets, sets[torch.arange(100), hill(X)[sets].argmax(-1)])
+    likelihood = PairwiseProbitLikelihood(noise=100.0)
+    model = EPPreferenceGP(
+        X, feedback=[answers], covar_module=DuelKernel(2), likelihood=likelihood
+    ).eval()
+    order = model.posterior(X).mean.squeeze(-1).argsort(descending=True)
+    best, likely = X[order[:1]], X[order[:12]]
+    corner = torch.zeros(1, 2).double()
+    options = torch.cat([likely[1:2], corner, likely[2:3]])
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        shares = chances(model, torch.cat([options, best]))
+        value = DistinctOptions(DuelingJointKG(model, best, choices=likely), 0.01)
+        found = without_hopeless(value, options, best, likely, generator)
+    assert float(shares[1]) < 0.002, "without noise the corner is hopeless"
+    assert torch.equal(found, options), "the noise of the person is left out"
 
 
 class Uphill(AcquisitionFunction):

@@ -11,7 +11,11 @@ from botorch.models.model import Model
 from botorch.models.transforms import Normalize
 from botorch.optim import optimize_acqf
 from botorch.posteriors import GPyTorchPosterior
-from botorch.sampling.pathwise import draw_matheron_paths, get_matheron_path_model
+from botorch.sampling.pathwise import (
+    draw_matheron_paths,
+    gen_kernel_features,
+    get_matheron_path_model,
+)
 from botorch.sampling.pathwise.features.maps import FeatureMap
 from botorch.utils.sampling import manual_seed
 from draws import uniform
@@ -19,6 +23,7 @@ from gpytorch.kernels import (
     Kernel,
     LinearKernel,
     MaternKernel,
+    ProductKernel,
     RBFKernel,
     ScaleKernel,
 )
@@ -142,6 +147,19 @@ def test_sums_of_kernels_have_draws(build: Callable[[], Kernel]) -> None:
     scale = 2 * float(model.covar_module(new[:1]).to_dense().detach())
     covariance = covariance_of(posterior)
     check_sample(samples(model, new), posterior.mean, covariance, scale)
+
+
+def test_features_of_a_product_are_sines_and_cosines_of_one_phase() -> None:
+    """So their squares add up to the variance, 1, whatever frequencies are drawn."""
+    kernel = ProductKernel(
+        RBFKernel(active_dims=[0]),
+        MaternKernel(2.5, active_dims=[1]),
+        RBFKernel(active_dims=[1]),
+    ).double()
+    with manual_seed(0), torch.no_grad():
+        features = gen_kernel_features(kernel, num_inputs=2, num_outputs=64)
+        norms = features(points(7, seed=1)).square().sum(-1)
+    torch.testing.assert_close(norms, torch.ones_like(norms), atol=1e-12, rtol=0.0)
 
 
 def test_a_kernel_without_features_is_named() -> None:
