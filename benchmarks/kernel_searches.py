@@ -47,6 +47,8 @@ KERNELS: dict[str, Callable[[int, Choices], Kernel]] = {
     "DuelKernel": lambda dim, choices: DuelKernel(dim, categorical=choices),
     "one expected input": partial(scaled, expected_inputs=1.0),
     "2.5 times the output scale": partial(scaled, times=2.5),
+    "lengthscales of 0.7": partial(scaled, lengthscale=0.7, lengthscale_spread=0.8),
+    "lengthscales of 1": partial(scaled, lengthscale=1.0, lengthscale_spread=0.8),
     "stationary": lambda dim, choices: stationary_kernel(dim),
 }
 """From the number of inputs and the columns of each choice."""

@@ -49,6 +49,10 @@ KERNELS: dict[str, Callable[[int, Choices], Kernel | None]] = {
     "columns as numbers": lambda dim, choices: DuelKernel(dim),
     "0.7 times the lengthscale": partial(scaled, lengthscale=0.35),
     "1.4 times the lengthscale": partial(scaled, lengthscale=0.7),
+    "the same, wider": partial(scaled, lengthscale=0.7, lengthscale_spread=0.8),
+    "twice the lengthscale, wider": partial(
+        scaled, lengthscale=1.0, lengthscale_spread=0.8
+    ),
     "0.4 times the output scale": partial(scaled, times=0.4),
     "twice the output scale": partial(scaled, times=2.0),
     "half of the relevance spread": partial(scaled, relevance_spread=0.5),
