@@ -317,27 +317,32 @@ def advice_in_words(
     options: DataFrame,
     best: str,
     favourites: DataFrame | None = None,
+    agreement: DataFrame | None = None,
     all_judged: bool = False,
 ) -> str:
     """Says how sure it is that an option is the best, and whether to ask on.
 
     Where the answers look like guesses, it says that alone, or of ties that nobody saw
-    a difference: anything else would rest on guesses.
+    a difference: anything else would rest on guesses. So answers look that are of one
+    utility, but of raters who disagree, which is said too.
 
     Args:
         values: The summary of a report.
         options: Its table of options.
         best: What the table calls the best option shown.
         favourites: Its table of raters' best options.
+        agreement: Its table of each two raters.
         all_judged: Whether the space has no other designs.
     """
+    disagreement = "" if favourites is not None else _disagreement_sentence(agreement)
     if look_like_guesses(values):
         # A coin calls nothing equal.
-        return _tie_sentence(values) or (
+        guesses = _tie_sentence(values) or (
             "The answers look like guesses: the probability that a coin gave them all "
             f"is {values['guessed']:.2f}, where before them it was {GUESSERS:.2f}. Ask "
             "about options that differ more, or whether the person sees a difference."
         )
+        return " ".join(filter(None, (guesses, disagreement)))
     # With the counts of copies, which nobody can tell from the best option.
     row = distinct_options(options).loc[best]
     parts = [
@@ -348,6 +353,7 @@ def advice_in_words(
         _gain_sentence(values, all_judged),
         _rival_sentence(options, best),
         _dissent_sentence(favourites, best),
+        disagreement,
     ]
     return " ".join(filter(None, parts))
 
@@ -457,6 +463,32 @@ def _dissent_sentence(favourites: DataFrame | None, best: str) -> str:
         f"{rater} parts from the others: for {rater} {row.favourite} is better than "
         f"{best}, with a probability of {_chance_text(row.better)}."
         for rater, row in apart.iterrows()
+    )
+
+
+_MOST_PAIRS = 3
+"""Pairs of raters that a sentence names, at most."""
+
+
+def _disagreement_sentence(agreement: DataFrame | None) -> str:
+    """Names raters who surely disagree, though one utility stands for all of them.
+
+    The whole interval of their agreement is below 0.
+    """
+    if agreement is None:
+        return ""
+    apart = agreement[agreement["upper"] < 0].sort_values("agreement")
+    pairs = [
+        f"{first} and {second} ({row.agreement:.2f})"
+        for (first, second), row in apart.head(_MOST_PAIRS).iterrows()
+    ]
+    if not pairs:
+        return ""
+    others = len(apart) - len(pairs)
+    more = f" and {others} pair{'s' * (others > 1)} more" if others else ""
+    return (
+        f"Raters disagree: {', '.join(pairs)}{more}. All answers count as one person's "
+        'here; an experiment with raters="share" has a utility for each.'
     )
 
 

@@ -107,8 +107,9 @@ class Report:
             where the band holds 0 throughout and ``matters`` is below 0.95.
         advice: How sure it is that the best option shown is the best design, and so
             whether to go on asking, in words. It names an option that is the best with
-            a larger probability, and raters who part from the others. Where the answers
-            look like guesses, it says that alone.
+            a larger probability, and raters who part from the others; or where raters
+            do not share, those who surely disagree. Where the answers look like
+            guesses, it says nothing else but that raters disagree.
         reference: The design to which differences of ``options`` are: the baseline, or
             the best option shown.
         favourites: A row for each rater, where raters share: the name of the
@@ -155,7 +156,7 @@ class Report:
             )
         parts.append(" ".join(filter(None, sentences)))
         parts.append(_markdown(options.head(_MOST_PRINTED)))
-        parts.append("\n".join(f"- {sentence}" for sentence in self._rater_sentences()))
+        parts.append("\n".join(f"- {sentence}" for sentence in self.rater_sentences))
         tables = [] if self.favourites is None else [self.favourites]
         if self.raters is not None and self.agreement is not None:
             parts.append(RATERS_LEGEND)
@@ -183,11 +184,12 @@ class Report:
             advice=self.advice,
             reference=self.reference,
             effects=self.effects,
-            raters=self._rater_sentences(),
+            raters=self.rater_sentences,
         )
 
-    def _rater_sentences(self) -> list[str]:
-        """Says what the tables of raters have, a sentence for each."""
+    @property
+    def rater_sentences(self) -> list[str]:
+        """Sentences on raters, one for each, of what their tables have."""
         return rater_sentences(
             self.raters, self.agreement, self.checks, self.favourites
         )
@@ -229,7 +231,12 @@ def preference_report(projection: Projection, context: Context | None = None) ->
         rater_checks(log),
         effect_table(log, adapter, designs, unit),
         advice_in_words(
-            dict(summary["value"]), options, best, favourites, all_judged(adapter)
+            dict(summary["value"]),
+            options,
+            best,
+            favourites,
+            agreement,
+            all_judged(adapter),
         ),
         "the baseline" if log.settings.baseline else best,
         favourites,

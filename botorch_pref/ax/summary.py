@@ -43,7 +43,7 @@ MEANINGS = {
     "gain as a share of the range": "from the worst to the best option judged",
     "probability of a small gain": f"of a share below {progress.GAIN_TOLERANCE:g}",
     "stop": f"a small gain or a low chance has a probability of {progress.CONFIDENCE}",
-    "chance of regret": "that the best design is preferred to that shown; least 0.5",
+    "chance of regret": "that the best beats the one shown, half of ties; least 0.5",
     "its probability to be low": f"of a chance of regret below {progress.TOLERANCE}",
     "explanations of the answers": "hyper-parameters that gain and chance average over",
     "searched for the best": "if some designs only, gain and chance are lower bounds",

@@ -45,7 +45,7 @@ from botorch_pref.ax.naming import duel_classes, model_classes
 from botorch_pref.ax.number_texts import cell_text, interval_text, value_text
 from botorch_pref.ax.projection import Projection
 from botorch_pref.ax.report import Report, preference_report
-from botorch_pref.ax.report_page import FIGURES_LEGEND, rater_sentences
+from botorch_pref.ax.report_page import FIGURES_LEGEND
 from botorch_pref.ax.space.context import NO_CONTEXT, Context
 from botorch_pref.ax.space.options import number_range
 from botorch_pref.ax.stored_log import one_at_a_time
@@ -108,9 +108,7 @@ def findings_of(state: bytes, context: Context | None = None) -> JSON:
         ],
         "duels": _duels(log, stands_for),
         "raters": _records(report.raters, "rater"),
-        "rater_sentences": rater_sentences(
-            report.raters, report.agreement, report.checks, report.favourites
-        ),
+        "rater_sentences": report.rater_sentences,
         "agreement": _agreements(report.agreement),
         "tables": _tables(report),
         "legends": _legends(report),

@@ -1,5 +1,6 @@
 """Tables and sentences of findings, beside what was counted by hand."""
 
+import pandas
 import pytest
 import torch
 from draws import uniform
@@ -353,6 +354,53 @@ def test_it_is_said_who_parts_from_the_others() -> None:
     assert "with a probability of more than 0.999." in advice
     unsure = favourites.assign(better=[0.5, 0.94])
     assert "parts" not in advice_in_words(VALUES, OPTIONS, "1 A", unsure)
+
+
+def test_it_is_said_of_one_utility_that_raters_disagree() -> None:
+    pairs = [("ann", "bob"), ("ann", "cem"), ("bob", "cem")]
+    columns = {
+        "agreement": [-0.5, 0.9, -0.75],
+        "lower": [-0.8, 0.7, -1.0],
+        "upper": [-0.1, 1.0, -0.4],
+    }
+    agreement = DataFrame(columns, index=pandas.MultiIndex.from_tuples(pairs))
+    sentence = (
+        "Raters disagree: bob and cem (-0.75), ann and bob (-0.50). All answers count "
+        'as one person\'s here; an experiment with raters="share" has a utility for '
+        "each."
+    )
+    advice = advice_in_words(VALUES, OPTIONS, "1 A", agreement=agreement)
+    assert advice.endswith(sentence)
+    # Two who like opposite things look like one who guesses.
+    guessed = {**VALUES, "guessed": 0.9}
+    advice = advice_in_words(guessed, OPTIONS, "1 A", agreement=agreement)
+    assert advice.endswith(f"sees a difference. {sentence}")
+    unsure = agreement.assign(upper=0.1)
+    advice = advice_in_words(VALUES, OPTIONS, "1 A", agreement=unsure)
+    assert "disagree" not in advice
+    # Where raters share, each has a favourite.
+    favourites = DataFrame({"favourite": [], "better": []})
+    advice = advice_in_words(VALUES, OPTIONS, "1 A", favourites, agreement)
+    assert "disagree" not in advice
+
+
+def test_of_many_pairs_who_disagree_the_first_are_named() -> None:
+    pairs = [("ann", f"r{i}") for i in range(5)]
+    columns = {"agreement": -0.5, "upper": -0.1}
+    agreement = DataFrame(columns, index=pandas.MultiIndex.from_tuples(pairs))
+    advice = advice_in_words(VALUES, OPTIONS, "1 A", agreement=agreement)
+    assert "ann and r2 (-0.50) and 2 pairs more." in advice
+
+
+@pytest.mark.slow
+def test_two_who_like_opposite_things_are_named(tmp_path) -> None:
+    experiment = triangle(tmp_path / "triangle.db", initial=1)
+    for _ in range(4):
+        for better, worse in ((A, B), (B, C), (A, C)):
+            for rater, pair in (("ann", (better, worse)), ("bob", (worse, better))):
+                designs = [{"a": a, "b": b} for a, b in pair]
+                experiment.record(designs, winner=0, rater=rater)
+    assert "Raters disagree: ann and bob (-" in short_report(experiment).advice
 
 
 @pytest.fixture(scope="module")
