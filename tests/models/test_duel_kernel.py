@@ -11,6 +11,7 @@ from botorch.utils.sampling import manual_seed
 from cases import in_turn
 from draws import uniform
 from gpytorch.kernels import MaternKernel
+from gpytorch.settings import lazily_evaluate_kernels
 from torch import Tensor
 from torch.nn.functional import logsigmoid, one_hot
 
@@ -162,7 +163,9 @@ def test_gradients_are_those_of_differences(log_odds: list[float]) -> None:
 
     def value(raw: Tensor, log_lengths: Tensor, *points: Tensor) -> Tensor:
         state = {"raw_relevance": raw, "raw_lengthscale": log_lengths}
-        return torch.func.functional_call(kernel, state, points).to_dense()
+        # Evaluated later, it would be that of the kernel's own parameters.
+        with lazily_evaluate_kernels(False):
+            return torch.func.functional_call(kernel, state, points).to_dense()
 
     raw = torch.tensor(log_odds, dtype=DOUBLE)
     inputs = raw, kernel.raw_lengthscale.detach().clone(), X, second_points
@@ -170,6 +173,14 @@ def test_gradients_are_those_of_differences(log_odds: list[float]) -> None:
         tensor.requires_grad_(True)
     torch.autograd.gradcheck(value, inputs)
     torch.autograd.gradgradcheck(value, inputs)
+    # Autograd, which computes those to differentiate again, has the same ones.
+    pull = uniform(4, 3, seed=2)
+    closed, recorded = (
+        torch.autograd.grad((pull * value(*inputs)).sum(), inputs, create_graph=again)
+        for again in (False, True)
+    )
+    for part, same_part in zip(closed, recorded, strict=True):
+        torch.testing.assert_close(part, same_part)
 
 
 @pytest.mark.usefixtures("portions")
@@ -180,9 +191,14 @@ def test_points_of_choices_alone_have_second_derivatives() -> None:
     raw = torch.tensor([0.4, -1.0], dtype=DOUBLE)
 
     def value(raw: Tensor, X: Tensor) -> Tensor:
-        covariance = torch.func.functional_call(kernel, {"raw_relevance": raw}, (X,))
-        return covariance.to_dense()
+        # Evaluated later, it would be that of the kernel's own parameters.
+        with lazily_evaluate_kernels(False):
+            state = {"raw_relevance": raw}
+            return torch.func.functional_call(kernel, state, (X,)).to_dense()
 
+    columns = X.unflatten(-1, (2, 2)).movedim(-2, 0)
+    expected = sum_over_sets(raw, columns @ columns.mT)
+    torch.testing.assert_close(value(raw, X), expected)
     inputs = raw.requires_grad_(True), X.requires_grad_(True)
     torch.autograd.gradcheck(value, inputs)
     torch.autograd.gradgradcheck(value, inputs)
