@@ -119,6 +119,30 @@ def test_what_lost_an_answer_is_no_rival(model: EPPreferenceGP) -> None:
     )
 
 
+def test_an_option_that_the_model_believes_in_is_no_rival(
+    model: EPPreferenceGP,
+) -> None:
+    """The search shows it by itself."""
+    best = incumbent(model)
+    rival = unbeaten_rival(model, SPACE, best, NONE_WAIT, SMALLEST)
+    with torch.no_grad():
+        chance = float(model.duel_probability(rival, best))
+    for times, number in ((1.01, 1), (0.99, 0)):
+        found = unbeaten_rival(
+            model, SPACE, best, NONE_WAIT, SMALLEST, disbelief=times * chance
+        )
+        assert len(found) == number, f"disbelief is {times} times its chance"
+
+
+def test_a_shorter_ranking_is_no_answer_about_another_option() -> None:
+    """It is padded with -1, which is no place of an option."""
+    X, orders = shown()[:8], torch.tensor([[1, 2, 3], [4, 5, -1], [7, 6, -1]])
+    short = default_model(X, Rankings(orders))
+    won, lost = _winners_and_losers(short)
+    assert won.nonzero().flatten().tolist() == [1, 4, 7]
+    assert lost.nonzero().flatten().tolist() == [2, 3, 5, 6]
+
+
 def test_what_waits_or_may_not_be_shown_is_no_rival(model: EPPreferenceGP) -> None:
     best = incumbent(model)
     rival = unbeaten_rival(model, SPACE, best, NONE_WAIT, SMALLEST)
