@@ -212,20 +212,31 @@ def _matters_text(probability: float) -> str:
 
 
 def effect_caption(effect: DataFrame) -> str:
-    """Says how large the effect of a parameter is at most, and whether it has any.
+    """Says where a parameter is best and worst, or that it may have no effect.
 
-    Where constraints end the scale of its values, it says that.
+    It has the numbers of `printed_effects`. Where constraints end the scale of its
+    values, it says that.
     """
     if len(effect) == 1:
         return NOT_ALONE
     matters = _matters_text(effect["matters"].iloc[0])
     texts = [
-        "" if has_effect(effect) else NOT_KNOWN,
+        _ends_of_effect(effect) if has_effect(effect) else NOT_KNOWN,
         f"at most {share_text(largest_step(effect))}",
         matters and f"P(matters) {matters}",
         _end_text(effect, "constraints end it"),
     ]
     return ", ".join(filter(None, texts))
+
+
+def _ends_of_effect(effect: DataFrame) -> str:
+    """Says at which values a parameter is best and worst, and how far these differ."""
+    changes = effect["change"]
+    best, worst = (effect.loc[end] for end in (changes.idxmax(), changes.idxmin()))
+    return (
+        f"best at {value_text(best['value'])}, worst at {value_text(worst['value'])}, "
+        f"difference {share_text(best['change'] - worst['change'])}"
+    )
 
 
 def _end_text(effect: DataFrame, start: str) -> str:

@@ -315,8 +315,9 @@ def _effects(effects: DataFrame, legend: str) -> str:
     low = min(0.0, float(effects["lower"].min()))
     high = max(0.0, float(effects["upper"].max()))
     figures = [
-        f"<figure><figcaption>{_escaped(name)} <small>{effect_caption(effect)}</small>"
-        f"</figcaption>{_effect_figure(effect, str(name), low, high)}</figure>"
+        f"<figure><figcaption>{_escaped(name)} "
+        f"<small>{_escaped(effect_caption(effect))}</small></figcaption>"
+        f"{_effect_figure(effect, str(name), low, high)}</figure>"
         for name, effect in effects.groupby("parameter", sort=False)
     ]
     return (

@@ -99,7 +99,9 @@ def test_a_parameter_is_best_somewhere_only_if_its_band_excludes_zero() -> None:
     # It has the largest change of all, and may have none.
     assert table.loc["b"].to_list() == ["", "", NOT_KNOWN, "8.00", "0.12"]
     captions = {name: effect_caption(e) for name, e in effects.groupby("parameter")}
-    assert captions["a"] == "at most 2.90, P(matters) 0.90"
+    assert captions["a"] == (
+        "best at 3, worst at 1, difference 1.50, at most 2.90, P(matters) 0.90"
+    )
     assert captions["b"] == f"{NOT_KNOWN}, at most 8.00, P(matters) 0.12"
     assert captions["d"] == f"{NOT_KNOWN}, at most 16.00"
     # It matters, though at no single value surely by how much: 0.95 as it is printed.

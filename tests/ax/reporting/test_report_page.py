@@ -117,9 +117,19 @@ def test_effects_have_one_scale() -> None:
     page = report_of(effects=effects).to_html()
     assert "the others stay, but for those derived from it, as a share" in page
     # Every interval holds 0 but that of -2 with its end -1.
-    assert "dose <small>at most 4.00, P(matters) 0.97</small>" in page
+    ends = "best at 1, worst at 3, difference 2.00"
+    assert f"dose <small>{ends}, at most 4.00, P(matters) 0.97</small>" in page
     unknown = "not known from these answers, at most 3.00, P(matters) 0.40"
     assert f"bean <small>{unknown}</small>" in page
+
+
+def test_values_of_choices_are_no_tags() -> None:
+    rows = [("bean", "<b>", 0.0, 0.0, 0.0), ("bean", "a&b", -2.0, -3.0, -1.0)]
+    columns = ["parameter", "value", "change", "lower", "upper"]
+    effects = DataFrame(rows, columns=columns).assign(matters=0.97, limited=False)
+    page = report_of(effects=effects).to_html()
+    assert "<b>," not in page
+    assert "best at &lt;b&gt;, worst at a&amp;b, difference 2.00" in page
 
 
 def test_the_page_has_the_words_and_numbers_of_the_print() -> None:
@@ -132,7 +142,7 @@ def test_the_page_has_the_words_and_numbers_of_the_print() -> None:
     report.options["most"] = [0.0, -0.004, 1.0]
     page, text = html.unescape(report.to_html()), report.to_markdown()
     for words in (
-        *("-0.50 (-1.00 to -0.004)", "at most", "0.97", "0.04", "3.75"),
+        *("-0.50 (-1.00 to -0.004)", "at most", "0.97", "0.04", "3.75", "2.00"),
         options_legend(report.options, "1 A", UNIT),
         effects_legend(effects, UNIT),
     ):
