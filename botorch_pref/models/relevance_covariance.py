@@ -388,6 +388,9 @@ def _recorded_gradients(
     from ``gradient``, that in a covariance made anew from the inputs with their graph.
     They are None for inputs that are not wanted.
     """
+    # Points may be one object twice, or some of them made of others. A view of each has
+    # its gradient alone, and not what flows through the others.
+    inputs = [None if part is None else part.view_as(part) for part in inputs]
     x1, x2, lengthscale, agreements, raw_relevance = inputs
     shares = _Shares.of(raw_relevance)
     value = _Correlations.of(x1, x2, lengthscale, agreements).value

@@ -1,6 +1,7 @@
 """The prior of utilities: its sets of inputs, its priors, and what it is there for."""
 
 import math
+from collections.abc import Callable
 from itertools import combinations
 
 import pytest
@@ -181,6 +182,28 @@ def test_gradients_are_those_of_differences(log_odds: list[float]) -> None:
     )
     for part, same_part in zip(closed, recorded, strict=True):
         torch.testing.assert_close(part, same_part)
+
+
+@pytest.mark.usefixtures("portions")
+@in_turn("other_points", [lambda X: X, lambda X: X[:2], lambda X: 1 - X])
+def test_gradients_to_differentiate_again_count_shared_points_once(
+    other_points: Callable[[Tensor], Tensor],
+) -> None:
+    """Both sets of points are one, or the second is made of the first."""
+    kernel = RelevanceKernel(2, lengthscale=0.4).double()
+
+    def value(X: Tensor) -> Tensor:
+        return kernel(X, other_points(X)).to_dense()
+
+    X = uniform(4, 2).requires_grad_()
+    pull = uniform(*value(X).shape, seed=2)
+    closed, recorded = (
+        torch.autograd.grad((pull * value(X)).sum(), X, create_graph=again)[0]
+        for again in (False, True)
+    )
+    torch.testing.assert_close(recorded, closed)
+    torch.autograd.gradcheck(value, X)
+    torch.autograd.gradgradcheck(value, X)
 
 
 @pytest.mark.usefixtures("portions")
