@@ -166,11 +166,14 @@ class RaterPlaces:
 
         Those with the fewest questions come first, and of these who waits longest. All
         are in the context of the first one, since one choice of questions has one.
+        Where a question is for whoever comes first, no other is asked in its context.
         """
+        unowned = [question.context for question in self.unowned]
 
         def turn(entry: tuple[str | None, RaterPlace]) -> tuple[int, float]:
             return len(entry[1].questions), entry[1].waiting_since or 0.0
 
-        needy = sorted((p for p in self._places.items() if p[1].in_need), key=turn)
+        in_need = (p for p in self._places.items() if p[1].in_need)
+        needy = sorted((p for p in in_need if p[1].context not in unowned), key=turn)
         alike = [p for p in needy if p[1].context == needy[0][1].context]
         return alike[:BATCH]

@@ -233,6 +233,19 @@ def test_a_restart_goes_on_with_the_same_questions(
     assert [again.ask(rater) for rater in ("ann", None)] == before
 
 
+def test_after_a_restart_what_was_asked_ahead_comes_before_what_is_new(
+    experiment: PreferenceExperiment, served: Serve, tmp_path: Path
+) -> None:
+    """Of nobody in particular, too: no question waits for ever."""
+    for _ in range(4):
+        experiment.ask(2)
+    page = served(stored(tmp_path / "tea.db"))
+    assert [page.answer() for _ in range(2)] == [0, 1]
+    # The reply to an answer has the next one, and another rater gets what is left.
+    assert [page.answer(rater) for rater in ("ann", None)] == [3, 2]
+    assert page.ask()["question"] > 3
+
+
 @pytest.mark.parametrize("call", ["answer", "skip"])
 def test_a_page_that_was_open_before_a_restart_goes_on_with_its_question(
     page: Page, served: Serve, tmp_path: Path, call: str
