@@ -162,6 +162,7 @@ def test_the_next_question_is_a_check_where_one_is_due(
 def test_a_check_is_of_designs_that_the_space_has(undecided: EPPreferenceGP) -> None:
     limit = (torch.tensor([0, 1]), torch.ones(2, dtype=torch.float64), 0.9)
     question = next_question(undecided, CUBE, 2, inequality_constraints=[limit])
-    assert bool((question.options.sum(-1) >= 0.9).all())
+    # A search ends on the edge, on either side of it as processors round.
+    assert bool((question.options.sum(-1) >= 0.9 - 1e-9).all())
     fixed = next_question(undecided, CUBE, 2, fixed_features={1: 0.5})
     assert fixed.acquisition != CHECK, "no design was shown there"
